@@ -30,6 +30,14 @@ def fields(isa):
             yield kind.upper(), name, word, low, width, signed
 
 
+def reserved(isa, kind):
+    """The bits of each word that no field of the kind names; kind common: nor one that all have."""
+    taken = 0
+    for word, low, width, _ in [*isa["common"].values(), *(isa[kind].values() if kind != "common" else ())]:
+        taken |= (1 << width) - 1 << 32 * word + low
+    return [~taken >> 32 * word & 0xFFFFFFFF for word in range(isa["words"])]
+
+
 def config_hash(name, config):
     """CRC-32 of the configuration and the descriptor layout: what the CONFIG_HASH register shows."""
     isa = json.loads((HERE / "descriptors.json").read_text())
@@ -68,16 +76,18 @@ def desc_pkg(isa):
     out += [f"  localparam logic [3:0] OP_{n} = 4'd{v};" for n, v in isa["opcodes"].items()]
     out += [f"  localparam logic [3:0] ISA_VERSION = 4'd{isa['isa_version']};"]
     for enum, items in isa["enums"].items():
-        width = 2 if enum in ("CONV", "RES", "OUT") else 4
-        out += [f"  localparam logic [{width - 1}:0] {enum}_{n} = {width}'d{v};" for n, v in items.items()]
+        out += [f"  localparam logic [3:0] {enum}_{n} = 4'd{v};" for n, v in items.items()]
     out.append("  // A descriptor as it lies in DRAM, word 0 in the low bits: desc_t any, the others one for an engine")
+    width = 32 * isa["words"]
     for kind in ("common", *KINDS):
         names = isa["common"] | (isa[kind] if kind != "common" else {})
         members = [
             (RESERVED_WORDS.get(name, name), 32 * word + low, width, signed)
             for name, (word, low, width, signed) in names.items()
         ]
-        out += struct("desc_t" if kind == "common" else f"{kind.lower()}_t", 32 * isa["words"], members)
+        out += struct("desc_t" if kind == "common" else f"{kind.lower()}_t", width, members)
+        mask = "_".join(f"{word:08x}" for word in reversed(reserved(isa, kind)))
+        out.append(f"  localparam desc_t {kind.upper()}_RESERVED = {width}'h{mask};")
     return "\n".join([*out, used("presil_desc_pkg", out), "endpackage", ""])
 
 
@@ -119,11 +129,20 @@ def c_header(isa):
     for kind, name, word, low, width, signed in fields(isa):
         fn = f"presil_desc_{name}" if kind == "COMMON" else f"presil_{kind.lower()}_{name}"
         mask = (1 << width) - 1
-        ctype = "int32_t" if signed else "uint32_t"
-        if signed:
+        ctype = f"{'' if signed else 'u'}int{64 if width == 64 else 32}_t"
+        if width == 64:
+            get = f"({ctype})(d->w[{word}] | (uint64_t)d->w[{word + 1}] << 32)"
+        elif signed:
             get = f"(int32_t)(d->w[{word}] << {32 - low - width}) >> {32 - width}"
         else:
             get = f"(d->w[{word}] >> {low}) & 0x{mask:x}u"
+        if width == 64:  # any value
+            out.append(f"static inline {ctype} {fn}(const presil_desc *d) {{ return {get}; }}")
+            out.append(
+                f"static inline void {fn}_set(presil_desc *d, {ctype} v) {{\n"
+                f"  d->w[{word}] = (uint32_t)v;\n  d->w[{word + 1}] = (uint32_t)((uint64_t)v >> 32);\n}}"
+            )
+            continue
         low_value, high_value = (-(1 << (width - 1)), mask >> 1) if signed else (0, mask)
         limits = f"INT64_C({low_value}), INT64_C({high_value})"
         out.append(f"static inline {ctype} {fn}(const presil_desc *d) {{ return {get}; }}")
@@ -133,6 +152,16 @@ def c_header(isa):
             f'    PRESIL_DESC_MISFIT("{kind if kind != "COMMON" else "descriptor"}.{name}", v, {limits});\n'
             f"  d->w[{word}] = (d->w[{word}] & ~(0x{mask:x}u << {low})) | (((uint32_t)v & 0x{mask:x}u) << {low});\n}}"
         )
+    for kind in ("common", *KINDS):
+        fn = "presil_desc_reserved" if kind == "common" else f"presil_{kind.lower()}_reserved"
+        bits = " |\n         ".join(
+            f"d->w[{word}]" if mask == 0xFFFFFFFF else f"(d->w[{word}] & 0x{mask:x}u)"
+            for word, mask in enumerate(reserved(isa, kind))
+            if mask
+        )
+        about = "such a descriptor" if kind != "common" else "a descriptor with no fields but those that all have"
+        out.append(f"/* Those bits of {about} that have to be 0; not 0: some are set. */")
+        out.append(f"static inline uint32_t {fn}(const presil_desc *d) {{\n  return {bits};\n}}")
     return "\n".join([*out, "#endif", ""])
 
 

@@ -105,7 +105,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       s_idx <= desc.idx;
       s_idy <= desc.idy;
       s_pad <= desc.pad;
-      s_bf16 <= desc.bf16;
+      s_bf16 <= desc.dtype == DTYPE_BF16;
       s_first <= desc.first;
       s_half <= desc.half;
       s_skip <= desc.skip_special;

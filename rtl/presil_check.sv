@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What decode refuses of a descriptor (docs/isa.md section 1): OPCODE before VERSION before FIELD.
+// What this chip does not have, and what no field names, is refused: a program of a later chip ends in FIELD.
 // Combinational; looks only with `en`, so that a simulator pays once a descriptor. No state, no errors of its own.
 module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
   input  logic        en,
@@ -56,7 +57,7 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
     conv  = load.conv != CONV_NONE;
     word  = 32'(load.word_bytes);
     odd   = load.row_bytes[1:0] | load.pos0[1:0] | load.step0[1:0] | word[1:0] | load.chunk_bytes[1:0];
-    return bad_counts() || word > (conv ? 2 * WORD : WORD) || load.step0[31]
+    return bad_counts() || load.conv > CONV_TERM2 || word > (conv ? 2 * WORD : WORD) || load.step0[31]
         || (conv && (odd != 2'd0 || (!load.transpose && odd_address(word))))
         || (load.transpose && bad_transpose(conv));
   endfunction
@@ -72,7 +73,8 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
             | if_more(store.n2, store.ss2) | if_more(store.n3, store.ss3);
     block   = strides & (32'd0 - strides);
     piece   = (chunk < word) ? chunk : word;
-    return bad_counts() || word > WORD || (store.sp_base & (block - 32'd1)) + piece > block;
+    return bad_counts() || store.conv != CONV_NONE || word > WORD
+        || (store.sp_base & (block - 32'd1)) + piece > block;
   endfunction
 
   // The results' step is one or two positions of the window, whose rows the line buffer holds.
@@ -90,9 +92,9 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
     logic [31:0] nx, ny;
     nx = 32'(matrix.nx);
     ny = 32'(matrix.ny);
-    return nx == 32'd0 || ny == 32'd0 || matrix.sx == 16'd0 || matrix.sy == 16'd0
-        || matrix.kx == 8'd0 || matrix.ky == 8'd0 || matrix.ncb == 16'd0
-        || matrix.idx == 8'd0 || matrix.idy == 8'd0
+    return matrix.dtype > DTYPE_BF16 || nx == 32'd0 || ny == 32'd0
+        || matrix.sx == 16'd0 || matrix.sy == 16'd0 || matrix.kx == 8'd0 || matrix.ky == 8'd0
+        || matrix.ncb == 16'd0 || matrix.idx == 8'd0 || matrix.idy == 8'd0
         || 33'(nx * ny) + 33'(matrix.acc_base) > 33'(ACC_ROWS)
         || (matrix.depthwise && bad_depthwise(nx));
   endfunction
@@ -103,8 +105,8 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
   endfunction
   localparam logic [31:0] UNIT1 = unit(CELLS), UNIT2 = unit(2 * CELLS), UNIT4 = unit(4 * CELLS);
 
-  function automatic logic [31:0] unaligned(input logic [1:0] kind, input logic [31:0] bytes);  // RES_* or OUT_*
-    return bytes & (((kind == OUT_INT8) ? UNIT1 : (kind == OUT_BF16) ? UNIT2 : UNIT4) - 32'd1);
+  function automatic logic [31:0] unaligned(input logic [3:0] kind, input logic [31:0] bytes);
+    return bytes & (((kind == DTYPE_INT8) ? UNIT1 : (kind == DTYPE_BF16) ? UNIT2 : UNIT4) - 32'd1);
   endfunction
   function automatic logic subnormal(input logic [30:0] magnitude);
     return magnitude[30:23] == 8'd0 && magnitude[22:0] != 23'd0;
@@ -114,21 +116,21 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
     logic [31:0] out, res;                      // what has to be aligned
     out = epilogue.out_base | if_more(epilogue.rows, epilogue.out_pitch);
     res = epilogue.res_base | if_more(epilogue.rows, epilogue.res_pitch);
-    return epilogue.rows == 16'd0 || 32'(epilogue.rows) + 32'(epilogue.acc_base) > ACC_ROWS
-        || unaligned(epilogue.out_type, out) != 32'd0
+    return epilogue.out_type > DTYPE_RAW32 || epilogue.rows == 16'd0
+        || 32'(epilogue.rows) + 32'(epilogue.acc_base) > ACC_ROWS || unaligned(epilogue.out_type, out) != 32'd0
         || (epilogue.res_en
-            && (epilogue.res_type > RES_FP32 || unaligned(epilogue.res_type, res) != 32'd0))
+            && (epilogue.res_type > DTYPE_FP32 || unaligned(epilogue.res_type, res) != 32'd0))
         || (epilogue.clamp_en
             && (subnormal(epilogue.clamp_lo[30:0]) || subnormal(epilogue.clamp_hi[30:0])));
   endfunction
 
   function automatic logic bad();
     case (desc.opcode)
-      OP_LOAD:     return bad_load();
-      OP_STORE:    return bad_store();
-      OP_MATRIX:   return bad_matrix();
-      OP_EPILOGUE: return bad_epilogue();
-      default:     return desc.waits != '0 || desc.signals != '0;    // NOP
+      OP_LOAD:     return (load & LOAD_RESERVED) != '0 || bad_load();
+      OP_STORE:    return (store & STORE_RESERVED) != '0 || bad_store();
+      OP_MATRIX:   return (matrix & MATRIX_RESERVED) != '0 || bad_matrix();
+      OP_EPILOGUE: return (epilogue & EPILOGUE_RESERVED) != '0 || bad_epilogue();
+      default:     return (desc & COMMON_RESERVED) != '0 || desc.waits != '0 || desc.signals != '0;   // NOP
     endcase
   endfunction
 

@@ -55,12 +55,12 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   localparam logic IN_SLOT2 = 2 * CELLS <= WORD / 2;
   localparam logic IN_SLOT4 = 4 * CELLS <= WORD / 2;
 
-  function automatic logic [7:0] words_of(input logic [1:0] kind);      // RES_* and OUT_* agree up to FP32
-    return (kind == OUT_INT8) ? WORDS1 : (kind == OUT_BF16) ? WORDS2 : WORDS4;
+  function automatic logic [7:0] words_of(input logic [3:0] kind);      // DTYPE_*
+    return (kind == DTYPE_INT8) ? WORDS1 : (kind == DTYPE_BF16) ? WORDS2 : WORDS4;
   endfunction
 
-  function automatic logic in_slot_of(input logic [1:0] kind);
-    return (kind == OUT_INT8) ? IN_SLOT1 : (kind == OUT_BF16) ? IN_SLOT2 : IN_SLOT4;
+  function automatic logic in_slot_of(input logic [3:0] kind);
+    return (kind == DTYPE_INT8) ? IN_SLOT1 : (kind == DTYPE_BF16) ? IN_SLOT2 : IN_SLOT4;
   endfunction
 
   // word address of a byte address plus k words; a bit more than it needs, so that a row never wraps into the memory
@@ -72,7 +72,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   // when done
   logic [1:0] held, fresh, par_left;       // fresh: no row issued yet; par_left: parameters not all granted
   logic in_slot, take;
-  logic [1:0]  f_otype [2], f_rtype [2];
+  logic [3:0]  f_otype [2], f_rtype [2];
   logic        f_half [2], f_res [2];
   logic [15:0] f_rows [2], f_param [2];
   logic [ROW_BITS-1:0] f_acc [2];
@@ -186,7 +186,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
       f_otype[in_slot] <= start_desc.out_type;
       f_rtype[in_slot] <= start_desc.res_type;
       f_half[in_slot] <= start_desc.half;
-      f_res[in_slot] <= start_desc.res_en && start_desc.out_type != OUT_RAW32;
+      f_res[in_slot] <= start_desc.res_en && start_desc.out_type != DTYPE_RAW32;
       f_rows[in_slot] <= start_desc.rows;
       f_acc[in_slot] <= start_desc.acc_base[ROW_BITS-1:0];
       f_param[in_slot] <= start_desc.param_base;
@@ -231,7 +231,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
       epi_index <= f_index[next_slot];
       epi_full <= !shares;
       if (shares)
-        epi_mask <= ((f_otype[next_slot] == OUT_INT8) ? MASK1 : (f_otype[next_slot] == OUT_BF16) ? MASK2 : MASK4)
+        epi_mask <= ((f_otype[next_slot] == DTYPE_INT8) ? MASK1 : (f_otype[next_slot] == DTYPE_BF16) ? MASK2 : MASK4)
                     << at[LOG_WORD-1:0];
       else
         epi_mask <= '1;
@@ -264,19 +264,19 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   c_half_taken: cover property (@(posedge clk) disable iff (rst) seq_valid && row_end && acc_taken[f_half[seq_slot]]);
   c_gap: cover property (@(posedge clk) disable iff (rst) seq_valid && gap != 8'd0);
   c_int8: cover property (@(posedge clk) disable iff (rst)
-    next_valid && next_first && f_otype[next_slot] == OUT_INT8);
+    next_valid && next_first && f_otype[next_slot] == DTYPE_INT8);
   c_bf16: cover property (@(posedge clk) disable iff (rst)
-    next_valid && next_first && f_otype[next_slot] == OUT_BF16);
+    next_valid && next_first && f_otype[next_slot] == DTYPE_BF16);
   c_fp32: cover property (@(posedge clk) disable iff (rst)
-    next_valid && next_first && f_otype[next_slot] == OUT_FP32);
+    next_valid && next_first && f_otype[next_slot] == DTYPE_FP32);
   c_raw: cover property (@(posedge clk) disable iff (rst)
-    next_valid && next_first && f_otype[next_slot] == OUT_RAW32);
+    next_valid && next_first && f_otype[next_slot] == DTYPE_RAW32);
   c_residual_int8: cover property (@(posedge clk) disable iff (rst)
-    step && need_res && f_rtype[seq_slot] == RES_INT8);
+    step && need_res && f_rtype[seq_slot] == DTYPE_INT8);
   c_residual_bf16: cover property (@(posedge clk) disable iff (rst)
-    step && need_res && f_rtype[seq_slot] == RES_BF16);
+    step && need_res && f_rtype[seq_slot] == DTYPE_BF16);
   c_residual_fp32: cover property (@(posedge clk) disable iff (rst)
-    step && need_res && f_rtype[seq_slot] == RES_FP32);
+    step && need_res && f_rtype[seq_slot] == DTYPE_FP32);
   c_words: cover property (@(posedge clk) disable iff (rst) next_valid && next_word != 8'd0);
   c_half0: cover property (@(posedge clk) disable iff (rst) acc_re && !acc_half);
   c_half1: cover property (@(posedge clk) disable iff (rst) acc_re && acc_half);

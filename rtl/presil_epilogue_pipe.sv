@@ -54,7 +54,7 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
 
   // ---------------------------------------------------------------- fields of two descriptors
   logic c_fp32 [2], c_bias [2], c_scale [2], c_res [2], c_clamp [2];
-  logic [1:0] c_rtype [2], c_otype [2];
+  logic [3:0] c_rtype [2], c_otype [2];
   logic [31:0] c_rzp [2], c_rscale [2], c_lo [2], c_hi [2], c_keylo [2], c_keyhi [2], c_ozp [2], c_ilo [2], c_ihi [2];
 
   // order-preserving map of fp32 to unsigned; both zeros give the same
@@ -205,40 +205,40 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     v7 <= v6;
     if (v6) begin
       sl7 <= sl6; fi7 <= fi6; la7 <= la6;
-      if (c_otype[sl6] == OUT_INT8) s6 <= to_int8();
-      else if (c_otype[sl6] == OUT_BF16) s6 <= to_bf16();
+      if (c_otype[sl6] == DTYPE_INT8) s6 <= to_int8();
+      else if (c_otype[sl6] == DTYPE_BF16) s6 <= to_bf16();
       else s6 <= s5;
     end
     v6 <= v5;
     if (v5) begin
       sl6 <= sl5; fi6 <= fi5; la6 <= la5;
-      if (c_clamp[sl5] && c_otype[sl5] != OUT_RAW32) s5 <= clamped();
+      if (c_clamp[sl5] && c_otype[sl5] != DTYPE_RAW32) s5 <= clamped();
       else s5 <= s4;
     end
     v5 <= v4;
     if (v4) begin
       sl5 <= sl4; fi5 <= fi4; la5 <= la4;
-      if (c_res[sl4] && c_otype[sl4] != OUT_RAW32) s4 <= summed();
+      if (c_res[sl4] && c_otype[sl4] != DTYPE_RAW32) s4 <= summed();
       else s4 <= s3;
     end
     v4 <= v3;
     if (v3) begin
       sl4 <= sl3; fi4 <= fi3; la4 <= la3;
-      if (c_scale[sl3] && c_otype[sl3] != OUT_RAW32) s3 <= scaled();
+      if (c_scale[sl3] && c_otype[sl3] != DTYPE_RAW32) s3 <= scaled();
       else s3 <= s2;
       if (c_res[sl3]) begin
-        if (c_rtype[sl3] == RES_INT8) r3 <= res_scaled();
+        if (c_rtype[sl3] == DTYPE_INT8) r3 <= res_scaled();
         else r3 <= r2;
       end
     end
     v3 <= v2;
     if (v2) begin
       sl3 <= sl2; fi3 <= fi2; la3 <= la2;
-      if (c_fp32[sl2] || c_otype[sl2] == OUT_RAW32) s2 <= s1;
+      if (c_fp32[sl2] || c_otype[sl2] == DTYPE_RAW32) s2 <= s1;
       else s2 <= to_fp();
       if (c_res[sl2]) begin
-        if (c_rtype[sl2] == RES_INT8) r2 <= res_bytes();
-        else if (c_rtype[sl2] == RES_BF16) r2 <= res_halves();
+        if (c_rtype[sl2] == DTYPE_INT8) r2 <= res_bytes();
+        else if (c_rtype[sl2] == DTYPE_BF16) r2 <= res_halves();
         else r2 <= res_words();
       end
     end
@@ -285,7 +285,7 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     end
   endfunction
 
-  logic [1:0] next_type;
+  logic [3:0] next_type;
   logic [7:0] next_words;
   assign next_valid = v7 || more7;
   assign next_slot = v7 ? sl7 : slot7;
@@ -293,14 +293,14 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   assign next_first = v7 && fi7;
   assign next_word = wsel[7:0];
   assign next_type = c_otype[next_slot];
-  assign next_words = (next_type == OUT_INT8) ? 8'(WORDS1) : (next_type == OUT_BF16) ? 8'(WORDS2) : 8'(RES_WORDS);
+  assign next_words = (next_type == DTYPE_INT8) ? 8'(WORDS1) : (next_type == DTYPE_BF16) ? 8'(WORDS2) : 8'(RES_WORDS);
   assign next_last = (v7 ? la7 : last7) && wsel[7:0] + 8'd1 == next_words;
 
   always_ff @(posedge clk) begin
     out_valid <= next_valid;
     if (next_valid) begin
-      if (next_type == OUT_INT8) o7 <= pack1();
-      else if (next_type == OUT_BF16) o7 <= pack2();
+      if (next_type == DTYPE_INT8) o7 <= pack1();
+      else if (next_type == DTYPE_BF16) o7 <= pack2();
       else o7 <= pack4();
       more7 <= wsel[7:0] + 8'd1 != next_words;
       word7 <= wsel[7:0] + 8'd1;
@@ -327,16 +327,16 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   assign i6 = f2i(s5[0]) + c_ozp[sl6];
   assign k5 = fp_key(s4[0]);
   c_saturates_high: cover property (@(posedge clk) disable iff (rst)
-    v6 && c_otype[sl6] == OUT_INT8 && i6 > c_ihi[sl6]);
+    v6 && c_otype[sl6] == DTYPE_INT8 && i6 > c_ihi[sl6]);
   c_saturates_low: cover property (@(posedge clk) disable iff (rst)
-    v6 && c_otype[sl6] == OUT_INT8 && i6 < c_ilo[sl6]);
+    v6 && c_otype[sl6] == DTYPE_INT8 && i6 < c_ilo[sl6]);
   c_clamped_high: cover property (@(posedge clk) disable iff (rst)
-    v5 && c_otype[sl5] != OUT_RAW32 && c_clamp[sl5] && k5 > c_keyhi[sl5]);
+    v5 && c_otype[sl5] != DTYPE_RAW32 && c_clamp[sl5] && k5 > c_keyhi[sl5]);
   c_clamped_low: cover property (@(posedge clk) disable iff (rst)
-    v5 && c_otype[sl5] != OUT_RAW32 && c_clamp[sl5] && k5 < c_keylo[sl5]);
+    v5 && c_otype[sl5] != DTYPE_RAW32 && c_clamp[sl5] && k5 < c_keylo[sl5]);
   c_nan: cover property (@(posedge clk) disable iff (rst) v6 && is_nan(s5[0]));
   c_infinite: cover property (@(posedge clk) disable iff (rst)
-    v6 && (s5[0] & ~FP_SIGN) == FP_INF && c_otype[sl6] != OUT_RAW32);
+    v6 && (s5[0] & ~FP_SIGN) == FP_INF && c_otype[sl6] != DTYPE_RAW32);
   c_bias_int: cover property (@(posedge clk) disable iff (rst) v2 && c_bias[sl2] && !c_fp32[sl2]);
   c_bias_fp: cover property (@(posedge clk) disable iff (rst) v2 && c_bias[sl2] && c_fp32[sl2]);
   c_scaled: cover property (@(posedge clk) disable iff (rst) v3 && c_scale[sl3]);

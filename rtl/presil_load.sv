@@ -67,8 +67,8 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [31:0]    row_beats, row_s, row_index;
   logic [49:0]    row_rel, row_pos;
   presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready), .index(start_index),
-    .addr({start_desc.addr_hi[7:0], start_desc.addr_lo}), .ds1(start_desc.ds1), .ds2(start_desc.ds2),
-    .ds3(start_desc.ds3), .sp(start_desc.sp_base), .ss0(start_desc.ss0),
+    .addr(start_desc.addr[39:0]), .ds1(start_desc.ds1[39:0]), .ds2(start_desc.ds2[39:0]),
+    .ds3(start_desc.ds3[39:0]), .sp(start_desc.sp_base), .ss0(start_desc.ss0),
     .ss1(start_desc.transpose ? 32'd0 : start_desc.ss1), .ss2(start_desc.ss2), .ss3(start_desc.ss3),
     .n0(own_chunks ? d_n0 : 16'd1), .n1(start_desc.n1), .n2(start_desc.n2), .n3(start_desc.n3),
     .pos0(50'(start_desc.pos0)), .step0(d_step0), .span(d_span), .row_bytes(start_desc.row_bytes),
@@ -90,7 +90,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // ---- data side ----------------------------------------------------------------------------
   logic stall, tr_busy;
   logic piece_valid, piece_done, piece_full, piece_conv, piece_half, piece_tr, piece_set, piece_group;
-  logic [1:0]  piece_term;
+  logic [3:0]  piece_term;
   logic [3:0]  piece_slot;
   logic [LW-1:0] piece_shift, piece_k;
   logic [LW:0] piece_vlo, piece_vhi, piece_mlo, piece_mhi;
@@ -131,8 +131,8 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   } piece_t;
   piece_t b, c;
   logic b_valid, c_valid;
-  logic [1:0] b_term;
-  presil_split u_split (.clk, .en(b_valid && b.conv && !stall), .term(b_term - 2'd1), .x, .t);
+  logic [3:0] b_term;
+  presil_split u_split (.clk, .en(b_valid && b.conv && !stall), .term(2'(b_term - CONV_TERM0)), .x, .t);
 
   function automatic logic [8*WORD-1:0] merge(input logic conv, input logic [LW:0] vlo, input logic [LW:0] vhi,
     input logic [31:0] pad);

@@ -35,7 +35,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   output logic          waiting,             // for beats
   output logic          working,             // a piece was issued
   output logic          piece_valid, piece_done, piece_full, piece_conv,
-  output logic [1:0]    piece_term,
+  output logic [3:0]    piece_term,           // CONV_*
   output logic          piece_half, piece_tr, piece_set, piece_group,
   output logic [3:0]    piece_slot,
   output logic [LW-1:0] piece_shift, piece_k,
@@ -60,11 +60,13 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   assign full = queued[2];
   logic [31:0] dq_step0 [4], dq_sw [4], dq_ss0 [4], dq_row_bytes [4], dq_pad [4], dq_index [4];
   logic [15:0] dq_n0 [4], dq_chunk [4], dq_word [4];   // n0: chunks of a row after the first
-  logic [1:0]  dq_term [4], dq_size [4];      // CONV_*; log2 of the destination element
+  logic [3:0]  dq_term [4];                   // CONV_*
+  logic [1:0]  dq_size [4];                   // log2 of the destination element
   logic        dq_tr [4];
   // the one being walked
   logic        d_have, d_conv, d_tr;
-  logic [1:0]  d_term, d_size;
+  logic [3:0]  d_term;
+  logic [1:0]  d_size;
   logic [31:0] d_step0, d_sw, d_ss0, d_row_bytes, d_pad, d_index, d_chunk, d_word;
   logic [15:0] d_n0;
 

@@ -12,7 +12,7 @@ module presil_rows import presil_config_pkg::*; #(
   output logic           start_ready,
   input  logic [31:0]    index,                // of the descriptor: travels with its rows
   input  logic [39:0]    addr,
-  input  logic [31:0]    ds1, ds2, ds3,
+  input  logic [39:0]    ds1, ds2, ds3,
   input  logic [31:0]    sp, ss0, ss1, ss2, ss3,
   input  logic [15:0]    n0, n1, n2, n3,       // n0: 1 if a row is moved as a whole
   input  logic [49:0]    pos0,                 // position of the first byte
@@ -50,9 +50,6 @@ module presil_rows import presil_config_pkg::*; #(
 
   function automatic logic [31:0] sext8(input logic [7:0] v);
     return {{24{v[7]}}, v};
-  endfunction
-  function automatic logic [39:0] sext32(input logic [31:0] v);
-    return {{8{v[31]}}, v};
   endfunction
 
   always_ff @(posedge clk) begin
@@ -108,7 +105,7 @@ module presil_rows import presil_config_pkg::*; #(
       r <= {{16{rp0[15]}}, rp0};  r2 <= {{16{rp0[15]}}, rp0};  r3 <= {{16{rp0[15]}}, rp0};
       pos <= pos0;  c_index <= index;
       i0 <= n0 - 16'd1;  i1 <= n1 - 16'd1;  i2 <= n2 - 16'd1;  i3 <= n3 - 16'd1;
-      c_ds1 <= sext32(ds1);  c_ds2 <= sext32(ds2);  c_ds3 <= sext32(ds3);
+      c_ds1 <= ds1;  c_ds2 <= ds2;  c_ds3 <= ds3;
       c_ss0 <= ss0;  c_ss1 <= ss1;  c_ss2 <= ss2;  c_ss3 <= ss3;
       c_rp1 <= sext8(rp1);  c_rp2 <= sext8(rp2);  c_rp3 <= sext8(rp3);
       c_n0 <= n0 - 16'd1;  c_n1 <= n1 - 16'd1;  c_n2 <= n2 - 16'd1;

@@ -22,7 +22,7 @@ module presil_status import presil_config_pkg::*; (
   input  logic [19:0] want [4],
   input  logic [31:0] want_index [4]
 );
-  localparam logic [15:0] VERSION_MAJOR = 16'd1, VERSION_MINOR = 16'd0;
+  localparam logic [15:0] VERSION_MAJOR = 16'(presil_desc_pkg::ISA_VERSION), VERSION_MINOR = 16'd0;
 
   function automatic logic [31:0] look(input logic [11:0] a);
     case (a)

@@ -57,8 +57,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign d_bytes = 32'(d_chunk) * 32'(d_n0);
   assign row_at  = unused_rel[LW-1:0];
   presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready), .index(start_index),
-    .addr({start_desc.addr_hi[7:0], start_desc.addr_lo}), .ds1(start_desc.ds1), .ds2(start_desc.ds2),
-    .ds3(start_desc.ds3), .sp(start_desc.sp_base), .ss0(32'd0), .ss1(start_desc.ss1), .ss2(start_desc.ss2),
+    .addr(start_desc.addr[39:0]), .ds1(start_desc.ds1[39:0]), .ds2(start_desc.ds2[39:0]),
+    .ds3(start_desc.ds3[39:0]), .sp(start_desc.sp_base), .ss0(32'd0), .ss1(start_desc.ss1), .ss2(start_desc.ss2),
     .ss3(start_desc.ss3), .n0(16'd1), .n1(start_desc.n1), .n2(start_desc.n2), .n3(start_desc.n3),
     .pos0(50'd0), .step0(32'd0), .span(50'(d_bytes)),
     .row_bytes(d_bytes), .row_limit(16'd0), .rp0(16'd0), .rp1(8'd0), .rp2(8'd0), .rp3(8'd0), .row_valid, .row_ready,

@@ -98,7 +98,7 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
       kx_left <= desc.kx;
       ky_left <= desc.ky;
       cb_left <= desc.ncb;
-      bf16 <= desc.bf16;
+      bf16 <= desc.dtype == DTYPE_BF16;
       skip <= desc.skip_special;
       absent <= desc.absent;
       depthwise <= desc.depthwise;

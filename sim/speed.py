@@ -63,12 +63,12 @@ class Chip(Transport):
 
 
 def descriptor(isa, kind, wait, signal, **values):
-    words = [0] * isa.WORDS
+    whole = 0
     values |= {"opcode": isa.OPCODES[kind], "isa": isa.ISA_VERSION, "wait": wait, "signal": signal}
     for name, value in values.items():
         word, low, width, _ = isa.FIELDS[kind].get(name) or isa.FIELDS["COMMON"][name]
-        words[word] |= (value & (1 << width) - 1) << low
-    return struct.pack("<32I", *words)
+        whole |= (value & (1 << width) - 1) << 32 * word + low
+    return whole.to_bytes(4 * isa.WORDS, "little")
 
 
 def load(isa, wait, signal, address, sp_word, rows, row_words, word):
@@ -78,7 +78,7 @@ def load(isa, wait, signal, address, sp_word, rows, row_words, word):
         "LOAD",
         wait,
         signal,
-        addr_lo=address,
+        addr=address,
         row_bytes=size,
         chunk_bytes=size,
         n0=1,
@@ -136,7 +136,7 @@ def layer(isa, config, bf16, kernel, residual, tiles, depthwise=False):
                 "MATRIX",
                 1 | again << 8,
                 3,
-                bf16=bf16,
+                dtype=bf16,
                 depthwise=depthwise,
                 wgt_x_stride=depthwise,
                 wgt_y_stride=kernel * depthwise,
@@ -191,7 +191,7 @@ def layer(isa, config, bf16, kernel, residual, tiles, depthwise=False):
                 "STORE",
                 1 << 10,
                 1,
-                addr_lo=OUT + i * rows * cells * size,
+                addr=OUT + i * rows * cells * size,
                 chunk_bytes=out_bytes,
                 n0=1,
                 n1=side,
@@ -212,7 +212,7 @@ def features(isa, config):
     output and residual type."""
     word, cells, lanes = config["word_bytes"], config["cells"], config["lanes"]
     rows, words = 16, config["banks"] * config["bank_words"]
-    base = {"addr_lo": ACT, "n0": 1, "n2": 1, "n3": 1, "sw": word, "word_bytes": word}
+    base = {"addr": ACT, "n0": 1, "n2": 1, "n3": 1, "sw": word, "word_bytes": word}
     out = []
     for conv in (1, 2, 3):
         out.append(
@@ -268,7 +268,7 @@ def features(isa, config):
                 0,
                 **base
                 | {
-                    "addr_lo": ACT + odd,
+                    "addr": ACT + odd,
                     "row_bytes": 10 * word,
                     "pos0": -word,
                     "chunk_bytes": 12 * word,
@@ -290,7 +290,7 @@ def features(isa, config):
                 0,
                 **base
                 | {
-                    "addr_lo": ACT + odd,
+                    "addr": ACT + odd,
                     "row_bytes": 96,
                     "pos0": -9,
                     "step0": 6,
@@ -312,7 +312,7 @@ def features(isa, config):
                     "MATRIX",
                     0,
                     0,
-                    bf16=bf16,
+                    dtype=bf16,
                     first=1,
                     half=bf16,
                     skip_special=spread == 2,
@@ -382,7 +382,7 @@ def features(isa, config):
                 0,
                 0,
                 ordered=ordered,
-                addr_lo=OUT + odd,
+                addr=OUT + odd,
                 chunk_bytes=4 * word,
                 n0=2,
                 n1=8,
@@ -402,7 +402,7 @@ def features(isa, config):
                 0,
                 0,
                 ordered=ordered,
-                addr_lo=OUT + odd,
+                addr=OUT + odd,
                 chunk_bytes=9,
                 n0=8,
                 n1=8,

@@ -27,11 +27,12 @@ static int odd_address(const presil_desc *d) {
 }
 
 static int check_load(const presil_config *c, const presil_desc *d) {
-    int conv = presil_load_conv(d) != PRESIL_CONV_NONE;
+    uint32_t conv = presil_load_conv(d);
     uint32_t chunk = presil_load_chunk_bytes(d), piece = presil_load_word_bytes(d);
     if (!presil_load_n0(d) || !presil_load_n1(d) || !presil_load_n2(d) || !presil_load_n3(d) || !chunk || !piece)
         return PRESIL_ERROR_FIELD;
-    if (piece > c->word_bytes * (conv ? 2u : 1u) || presil_load_step0(d) < 0) return PRESIL_ERROR_FIELD;
+    if (conv > PRESIL_CONV_TERM2 || piece > c->word_bytes * (conv ? 2u : 1u) || presil_load_step0(d) < 0)
+        return PRESIL_ERROR_FIELD;
     if (conv &&
         (presil_load_row_bytes(d) % 4 || presil_load_pos0(d) % 4 || presil_load_step0(d) % 4 || chunk % 4 || piece % 4))
         return PRESIL_ERROR_FIELD;
@@ -44,6 +45,7 @@ static int check_store(const presil_config *c, const presil_desc *d) {
     uint32_t chunk = presil_store_chunk_bytes(d), piece = presil_store_word_bytes(d), block = c->word_bytes;
     uint32_t n[4] = {presil_store_n0(d), presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)};
     if (!n[0] || !n[1] || !n[2] || !n[3] || !chunk || !piece || piece > c->word_bytes) return PRESIL_ERROR_FIELD;
+    if (presil_store_conv(d) != PRESIL_CONV_NONE) return PRESIL_ERROR_FIELD;
     uint32_t strides = if_more(n[0], presil_store_ss0(d)) | if_more(n[1], presil_store_ss1(d)) |
                        if_more(n[2], presil_store_ss2(d)) | if_more(n[3], presil_store_ss3(d));
     if (chunk > piece) strides |= (uint32_t)presil_store_sw(d);
@@ -68,6 +70,8 @@ static int depthwise_badly(const presil_desc *d) {
 
 static int check_matrix(const presil_config *c, const presil_desc *d) {
     uint64_t nx = presil_matrix_nx(d), ny = presil_matrix_ny(d);
+    if (presil_matrix_dtype(d) != PRESIL_DTYPE_INT8 && presil_matrix_dtype(d) != PRESIL_DTYPE_BF16)
+        return PRESIL_ERROR_FIELD;
     if (!nx || !ny || !presil_matrix_kx(d) || !presil_matrix_ky(d) || !presil_matrix_ncb(d)) return PRESIL_ERROR_FIELD;
     if (!presil_matrix_sx(d) || !presil_matrix_sy(d) || !presil_matrix_idx(d) || !presil_matrix_idy(d))
         return PRESIL_ERROR_FIELD;
@@ -85,18 +89,24 @@ static int rows_aligned(const presil_config *c, uint32_t e, uint32_t base, uint3
 static int subnormal(uint32_t f) { return !(f & 0x7f800000u) && (f & 0x007fffffu); }
 
 static int check_epilogue(const presil_config *c, const presil_desc *d) {
-    static const uint32_t bytes[4] = {1, 2, 4, 4}; /* of an element, by OUT_* and RES_* */
-    uint32_t rows = presil_epilogue_rows(d), res = presil_epilogue_res_type(d);
-    if (!rows || rows + presil_epilogue_acc_base(d) > c->acc_rows) return PRESIL_ERROR_FIELD;
-    if (!rows_aligned(c, bytes[presil_epilogue_out_type(d)], presil_epilogue_out_base(d), rows,
-                      presil_epilogue_out_pitch(d)))
+    static const uint32_t bytes[4] = {1, 2, 4, 4}; /* of an element, by DTYPE_* */
+    uint32_t rows = presil_epilogue_rows(d), res = presil_epilogue_res_type(d), out = presil_epilogue_out_type(d);
+    if (out > PRESIL_DTYPE_RAW32 || !rows || rows + presil_epilogue_acc_base(d) > c->acc_rows)
         return PRESIL_ERROR_FIELD;
-    if (presil_epilogue_res_en(d) && (res > PRESIL_RES_FP32 || !rows_aligned(c, bytes[res], presil_epilogue_res_base(d),
-                                                                             rows, presil_epilogue_res_pitch(d))))
+    if (!rows_aligned(c, bytes[out], presil_epilogue_out_base(d), rows, presil_epilogue_out_pitch(d)))
+        return PRESIL_ERROR_FIELD;
+    if (presil_epilogue_res_en(d) &&
+        (res > PRESIL_DTYPE_FP32 ||
+         !rows_aligned(c, bytes[res], presil_epilogue_res_base(d), rows, presil_epilogue_res_pitch(d))))
         return PRESIL_ERROR_FIELD;
     int clamps_badly = presil_epilogue_clamp_en(d) &&
                        (subnormal(presil_epilogue_clamp_lo(d)) || subnormal(presil_epilogue_clamp_hi(d)));
     return clamps_badly ? PRESIL_ERROR_FIELD : PRESIL_ERROR_NONE;
+}
+
+static int check_nop(const presil_desc *d) {
+    return presil_desc_reserved(d) || presil_desc_wait(d) || presil_desc_signal(d) ? PRESIL_ERROR_FIELD
+                                                                                   : PRESIL_ERROR_NONE;
 }
 
 int twin_check(const presil_config *config, const presil_desc *d) {
@@ -104,10 +114,10 @@ int twin_check(const presil_config *config, const presil_desc *d) {
     if (opcode >= PRESIL_OPCODE_VECTOR) return PRESIL_ERROR_OPCODE;
     if (presil_desc_isa(d) != PRESIL_ISA_VERSION) return PRESIL_ERROR_VERSION;
     switch (opcode) {
-    case PRESIL_OPCODE_LOAD: return check_load(config, d);
-    case PRESIL_OPCODE_STORE: return check_store(config, d);
-    case PRESIL_OPCODE_MATRIX: return check_matrix(config, d);
-    case PRESIL_OPCODE_EPILOGUE: return check_epilogue(config, d);
-    default: return presil_desc_wait(d) || presil_desc_signal(d) ? PRESIL_ERROR_FIELD : PRESIL_ERROR_NONE; /* NOP */
+    case PRESIL_OPCODE_LOAD: return presil_load_reserved(d) ? PRESIL_ERROR_FIELD : check_load(config, d);
+    case PRESIL_OPCODE_STORE: return presil_store_reserved(d) ? PRESIL_ERROR_FIELD : check_store(config, d);
+    case PRESIL_OPCODE_MATRIX: return presil_matrix_reserved(d) ? PRESIL_ERROR_FIELD : check_matrix(config, d);
+    case PRESIL_OPCODE_EPILOGUE: return presil_epilogue_reserved(d) ? PRESIL_ERROR_FIELD : check_epilogue(config, d);
+    default: return check_nop(d);
     }
 }

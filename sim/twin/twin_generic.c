@@ -123,10 +123,10 @@ static void depth_bf16(const twin_dims *dims, const twin_depth *row) {
 static uint32_t residual_and_clamp(const twin_post *post, uint32_t v, const uint8_t *res, uint32_t c) {
     if (post->res_en) {
         uint32_t q;
-        if (post->res_type == PRESIL_RES_INT8) {
+        if (post->res_type == PRESIL_DTYPE_INT8) {
             int32_t i = (int32_t)((uint32_t)(int8_t)res[c] - (uint32_t)post->res_zp);
             q = twin_mul(twin_i2f(i), post->res_scale);
-        } else if (post->res_type == PRESIL_RES_BF16) {
+        } else if (post->res_type == PRESIL_DTYPE_BF16) {
             q = load16(res + 2 * c) << 16;
         } else {
             memcpy(&q, res + 4 * c, 4);
@@ -153,15 +153,15 @@ static void post_row(const twin_dims *dims, const twin_post *post, const uint32_
     for (uint32_t c = 0; c < dims->cells; c++) {
         uint32_t v = acc[c];
         if (post->bias_en) v = post->acc_fp32 ? twin_add(v, post->bias[c]) : v + post->bias[c];
-        if (post->out_type != PRESIL_OUT_RAW32) {
+        if (post->out_type != PRESIL_DTYPE_RAW32) {
             if (!post->acc_fp32) v = twin_i2f((int32_t)v);
             if (post->scale_en) v = twin_mul(v, post->scale[c]);
             v = residual_and_clamp(post, v, res, c);
         }
         uint16_t b = (uint16_t)twin_f2b(v);
         switch (post->out_type) {
-        case PRESIL_OUT_INT8: out[c] = to_int8(post, v); break;
-        case PRESIL_OUT_BF16: memcpy(out + 2 * (size_t)c, &b, 2); break;
+        case PRESIL_DTYPE_INT8: out[c] = to_int8(post, v); break;
+        case PRESIL_DTYPE_BF16: memcpy(out + 2 * (size_t)c, &b, 2); break;
         default: memcpy(out + 4 * (size_t)c, &v, 4); break;
         }
     }

@@ -36,7 +36,7 @@ static void fields(matrix *m, twin_run *run, const presil_desc *d, uint32_t inde
         .wgt_y_stride = presil_matrix_wgt_y_stride(d),
         .acc_base = presil_matrix_acc_base(d),
         .half = presil_matrix_half(d),
-        .bf16 = presil_matrix_bf16(d) != 0,
+        .bf16 = presil_matrix_dtype(d) == PRESIL_DTYPE_BF16,
         .first = presil_matrix_first(d) != 0,
         .skip_special = presil_matrix_skip_special(d) != 0,
         .absent = presil_matrix_absent(d) != 0,

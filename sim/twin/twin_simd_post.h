@@ -10,11 +10,11 @@
 
 /* Residual elements at + 0 .. count-1 as fp32. */
 INLINE VF residual_cells(const twin_post *post, const uint8_t *res, uint32_t at, uint32_t count) {
-    if (post->res_type == PRESIL_RES_INT8) {
+    if (post->res_type == PRESIL_DTYPE_INT8) {
         VI i = V_SUB_I32(v_load_int8(res + at, count), V_SET1(post->res_zp));
         return V_CANONICAL(V_MUL(V_FROM_I32(i), V_CAST_F(V_SET1((int32_t)post->res_scale))));
     }
-    if (post->res_type == PRESIL_RES_BF16) return V_CAST_F(V_SLL(v_load_uint16(res + 2 * (size_t)at, count), 16));
+    if (post->res_type == PRESIL_DTYPE_BF16) return V_CAST_F(V_SLL(v_load_uint16(res + 2 * (size_t)at, count), 16));
     return V_CAST_F(v_load_word(res + 4 * (size_t)at, count));
 }
 
@@ -35,9 +35,9 @@ INLINE VI to_bf16(VF f) {
 }
 
 INLINE void write_cells(const twin_post *post, VF v, uint8_t *out, uint32_t at, uint32_t count) {
-    if (post->out_type == PRESIL_OUT_INT8)
+    if (post->out_type == PRESIL_DTYPE_INT8)
         v_store_int8(out + at, to_int8(post, v), count);
-    else if (post->out_type == PRESIL_OUT_BF16)
+    else if (post->out_type == PRESIL_DTYPE_BF16)
         v_store_uint16(out + 2 * (size_t)at, to_bf16(v), count);
     else
         v_store_word(out + 4 * (size_t)at, V_CAST_I(v), count);
@@ -54,7 +54,7 @@ static void post_row(const twin_dims *dims, const twin_post *post, const uint32_
             v = V_CANONICAL(V_ADD_F(v, b));
         else if (post->bias_en)
             v = V_CAST_F(V_ADD_I32(V_CAST_I(v), V_CAST_I(b)));
-        if (post->out_type != PRESIL_OUT_RAW32) {
+        if (post->out_type != PRESIL_DTYPE_RAW32) {
             if (!post->acc_fp32) v = V_FROM_I32(V_CAST_I(v));
             if (post->scale_en) v = V_CANONICAL(V_MUL(v, V_LOAD_F((const float *)(const void *)(post->scale + at))));
             if (post->res_en) v = V_CANONICAL(V_ADD_F(v, residual_cells(post, res, at, count)));

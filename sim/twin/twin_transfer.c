@@ -12,7 +12,7 @@ typedef struct {
     twin_run *run;
     uint32_t index, word, spad_bytes;
     uint64_t addr;
-    int64_t ds[4];
+    uint64_t ds[4];
     uint32_t n[4], ss[4], sp_base, sw, chunk, piece; /* piece: source bytes of a word */
     int64_t row_bytes, pos0, step0;
     uint32_t pad;
@@ -31,8 +31,8 @@ static void fields_load(transfer *t, twin_run *run, const presil_desc *d, uint32
         .index = index,
         .word = dims->word,
         .spad_bytes = dims->words * dims->word,
-        .addr = (presil_load_addr_lo(d) | (uint64_t)presil_load_addr_hi(d) << 32) + shift_of(run, index),
-        .ds = {0, presil_load_ds1(d), presil_load_ds2(d), presil_load_ds3(d)},
+        .addr = presil_load_addr(d) + shift_of(run, index),
+        .ds = {0, (uint64_t)presil_load_ds1(d), (uint64_t)presil_load_ds2(d), (uint64_t)presil_load_ds3(d)},
         .n = {presil_load_n0(d), presil_load_n1(d), presil_load_n2(d), presil_load_n3(d)},
         .ss = {(uint32_t)presil_load_ss0(d), (uint32_t)presil_load_ss1(d), (uint32_t)presil_load_ss2(d),
                (uint32_t)presil_load_ss3(d)},
@@ -55,8 +55,8 @@ static void fields_store(transfer *t, twin_run *run, const presil_desc *d, uint3
         .index = index,
         .word = dims->word,
         .spad_bytes = dims->words * dims->word,
-        .addr = (presil_store_addr_lo(d) | (uint64_t)presil_store_addr_hi(d) << 32) + shift_of(run, index),
-        .ds = {0, presil_store_ds1(d), presil_store_ds2(d), presil_store_ds3(d)},
+        .addr = presil_store_addr(d) + shift_of(run, index),
+        .ds = {0, (uint64_t)presil_store_ds1(d), (uint64_t)presil_store_ds2(d), (uint64_t)presil_store_ds3(d)},
         .n = {presil_store_n0(d), presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)},
         .ss = {(uint32_t)presil_store_ss0(d), (uint32_t)presil_store_ss1(d), (uint32_t)presil_store_ss2(d),
                (uint32_t)presil_store_ss3(d)},
@@ -234,8 +234,7 @@ int twin_load(twin_run *run, const presil_desc *d, uint32_t index) {
     for (uint32_t i3 = 0; i3 < t.n[3]; i3++)
         for (uint32_t i2 = 0; i2 < t.n[2]; i2++)
             for (uint32_t i1 = 0; i1 < t.n[1]; i1++) {
-                uint64_t address =
-                    t.addr + (uint64_t)((int64_t)i1 * t.ds[1] + (int64_t)i2 * t.ds[2] + (int64_t)i3 * t.ds[3]);
+                uint64_t address = t.addr + i1 * t.ds[1] + i2 * t.ds[2] + i3 * t.ds[3];
                 int64_t r = rp0 + (int64_t)i1 * rp1 + (int64_t)i2 * rp2 + (int64_t)i3 * rp3;
                 uint32_t s = t.sp_base + (transposing ? 0 : i1 * t.ss[1]) + i2 * t.ss[2] + i3 * t.ss[3];
                 const uint8_t *row;
@@ -274,8 +273,7 @@ int twin_store(twin_run *run, const presil_desc *d, uint32_t index) {
     for (uint32_t i3 = 0; i3 < t.n[3]; i3++)
         for (uint32_t i2 = 0; i2 < t.n[2]; i2++)
             for (uint32_t i1 = 0; i1 < t.n[1]; i1++) {
-                uint64_t address =
-                    t.addr + (uint64_t)((int64_t)i1 * t.ds[1] + (int64_t)i2 * t.ds[2] + (int64_t)i3 * t.ds[3]);
+                uint64_t address = t.addr + i1 * t.ds[1] + i2 * t.ds[2] + i3 * t.ds[3];
                 address &= ADDRESS_MASK;
                 uint64_t bad;
                 if (forbidden(&t, address, bytes, 1, &bad))

@@ -40,14 +40,13 @@ def near(raw: bytes, size: int, faults: list) -> bytes:
     word, low, width, _ = g.FIELDS["COMMON"]["opcode"]
     kind = kinds.get(words[word] >> low & (1 << width) - 1)
     if kind in ("LOAD", "STORE"):
-        at, below = g.FIELDS[kind]["addr_hi"][0], g.FIELDS[kind]["addr_lo"][0]
-        high = words[at] & 0xFF
-        high -= (high & 0x80) << 1
-        address = high << 32 | words[below]
+        at = g.FIELDS[kind]["addr"][0]
+        address = (words[at] | words[at + 1] << 32) & (1 << 40) - 1
+        address -= (address & 1 << 39) << 1
         if not -ROOM < address < size and len(faults) < OUTSIDE:
             address = size + len(faults) * ROOM + address % ROOM // 2
             faults.append(f"decerr@{BASE + address}")
-        words[at], words[below] = address >> 32 & 0xFFFFFFFF, address & 0xFFFFFFFF
+        words[at], words[at + 1] = address & 0xFFFFFFFF, address >> 32 & 0xFFFFFFFF
     return struct.pack(f"<{g.WORDS}I", *words)
 
 

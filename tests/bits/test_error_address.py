@@ -16,7 +16,7 @@ FAR = (0x4000000, 0xFFFFFFC0, 0x100000000, 0x12_3456_78C0, 0xFE_DCBA_9840, 0xFF_
 
 
 def split(address):
-    return dict(addr_lo=address & 0xFFFFFFFF, addr_hi=address >> 32)
+    return dict(addr=address)
 
 
 def outside_the_scratchpad(c):

@@ -42,7 +42,7 @@ def draw_transfer(r: random.Random, windows: list, word: int) -> tuple:
         address ^= 1 << r.choice((20, 28, 31, 32, 36, 39))
     words = -(-chunk // word)
     n0, n1 = r.choice(((1, 1), (1, 3), (2, 2), (3, 1)))
-    fields = dict(addr_lo=address & 0xFFFFFFFF, addr_hi=address >> 32, chunk_bytes=chunk, word_bytes=word, sw=word)
+    fields = dict(addr=address, chunk_bytes=chunk, word_bytes=word, sw=word)
     fields |= dict(n0=n0, n1=n1, n2=1, n3=1, sp_base=0, ss0=words * word, ss1=n0 * words * word)
     fields |= dict(ds1=r.choice((1, 4096, -4096, 8192 + 7, -5)))
     if r.random() < 0.5:

@@ -37,8 +37,9 @@ static size_t tile(const presil_config *c, const shape *s, int bf16, presil_desc
         list[n++] = contiguous_load((uint64_t)(act + g * weights) * c->word_bytes, weights, c->word_bytes,
                                     wgt_base * c->word_bytes, g ? TOKEN(MATRIX, 0) : 0, 1);
         list[n++] = square_matrix(bf16, s->h, s->k, blocks, act_base, wgt_base, TOKEN(LOAD, 0), 3);
-        presil_desc p = plain_epilogue(rows, bf16, bf16 ? PRESIL_OUT_BF16 : PRESIL_OUT_INT8, out_base * c->word_bytes,
-                                       out_slot, TOKEN(MATRIX, 1) | (g ? TOKEN(STORE, 0) : 0), 1);
+        presil_desc p =
+            plain_epilogue(rows, bf16, bf16 ? PRESIL_DTYPE_BF16 : PRESIL_DTYPE_INT8, out_base * c->word_bytes, out_slot,
+                           TOKEN(MATRIX, 1) | (g ? TOKEN(STORE, 0) : 0), 1);
         presil_epilogue_bias_en_set(&p, 1);
         presil_epilogue_scale_en_set(&p, 1);
         list[n++] = p;

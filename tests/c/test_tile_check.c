@@ -123,7 +123,7 @@ static void epilogues_read_ahead(void **state) {
     presil_matrix_idx_set(&list[1], 1), presil_matrix_idy_set(&list[1], 1), presil_matrix_wgt_base_set(&list[1], 64);
     presil_desc_signal_set(&list[1], 1);
     for (uint32_t i = 2; i < 4; i++) {
-        presil_epilogue_rows_set(&list[i], 4 - i), presil_epilogue_out_type_set(&list[i], PRESIL_OUT_RAW32);
+        presil_epilogue_rows_set(&list[i], 4 - i), presil_epilogue_out_type_set(&list[i], PRESIL_DTYPE_RAW32);
         presil_epilogue_acc_base_set(&list[i], i == 2 ? 0 : 2), presil_epilogue_bias_en_set(&list[i], 1);
         presil_epilogue_param_base_set(&list[i], (i - 2) * words);
         presil_epilogue_out_base_set(&list[i], (i - 1) * words * word);
@@ -160,6 +160,41 @@ static void big_operators(void **state) {
         }
         fixture_close(&f);
     }
+}
+
+/* What decode refuses whatever the configuration is told before anything runs. */
+static void what_no_chip_of_this_version_has(void **state) {
+    (void)state;
+    fixture f;
+    fixture_open(&f, "tiny", 0);
+    presil_plan *plan = matmul_plan(&f, 20, 20, 20, PRESIL_COMPUTE_BF16);
+    char text[256] = "";
+    assert_int_equal(check(plan, text, sizeof text), 0);
+    uint32_t planted = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        presil_desc *const d = &chip_own_list(plan)[i];
+        const presil_desc saved = *d;
+        const uint32_t op = presil_desc_opcode(d);
+#define REFUSED(change, words)                                                                                         \
+    do {                                                                                                               \
+        change;                                                                                                        \
+        assert_int_equal(check(plan, text, sizeof text), -1);                                                          \
+        if (!strstr(text, words)) fail_msg("expected %s, got %s", words, text);                                        \
+        *d = saved, planted++;                                                                                         \
+    } while (0)
+        REFUSED(presil_desc_isa_set(d, 1), "isa version");
+        REFUSED(d->w[31] = 1u << 31, "reserved bits");
+        REFUSED(d->w[1] |= 1u << 20, "reserved bits");
+        if (op == PRESIL_OPCODE_LOAD) REFUSED(presil_load_conv_set(d, 4), "unknown conversion");
+        if (op == PRESIL_OPCODE_STORE) REFUSED(presil_store_conv_set(d, 1), "unknown conversion");
+        if (op == PRESIL_OPCODE_MATRIX) REFUSED(presil_matrix_dtype_set(d, PRESIL_DTYPE_FP16), "neither int8");
+        if (op == PRESIL_OPCODE_EPILOGUE) REFUSED(presil_epilogue_out_type_set(d, PRESIL_DTYPE_INT4), "unknown type");
+#undef REFUSED
+    }
+    assert_int_equal(check(plan, text, sizeof text), 0);
+    assert_true(planted > 12);
+    chip_plan_free(plan);
+    fixture_close(&f);
 }
 
 /* Loads that run far ahead of what uses them: a counter would pass 255 if nothing held them back. */
@@ -274,6 +309,6 @@ int main(void) {
         cmocka_unit_test(every_token_is_needed),   cmocka_unit_test(missing_pairs_are_hazards),
         cmocka_unit_test(big_operators),           cmocka_unit_test(tokens_in_flight_are_bounded),
         cmocka_unit_test(ranges_and_descriptions), cmocka_unit_test(terms_of_fp32),
-        cmocka_unit_test(epilogues_read_ahead)};
+        cmocka_unit_test(epilogues_read_ahead),    cmocka_unit_test(what_no_chip_of_this_version_has)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

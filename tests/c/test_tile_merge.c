@@ -240,8 +240,7 @@ static void overwriting_early_is_found(void **state) {
     assert_int_equal(chip_check_order(merged, 0, 3, text, sizeof text), -1);
     assert_non_null(strstr(text, "(STORE, tile"));
     assert_non_null(strstr(text, "overwrites bytes too early: no token says that they are read by LOAD descriptor 1"));
-    presil_store_addr_lo_set(&chip_own_list(merged)[2], (uint32_t)b); /* other bytes */
-    presil_store_addr_hi_set(&chip_own_list(merged)[2], (int64_t)(b >> 32));
+    presil_store_addr_set(&chip_own_list(merged)[2], b); /* other bytes */
     if (chip_check_order(merged, 0, 3, text, sizeof text)) fail_msg("%s", text);
     chip_plan_free(merged);
     chip_plan_free(plans[0]);
@@ -266,7 +265,7 @@ static void copies_over_themselves(void **state) {
         for (size_t i = 0; i < down->count; i++) { /* from the start, to behind it */
             presil_desc *d = &chip_own_list(down)[i];
             if (presil_desc_opcode(d) != PRESIL_OPCODE_STORE) continue;
-            presil_store_addr_lo_set(d, (uint32_t)(presil_store_addr_lo(d) + 2 * by));
+            presil_store_addr_set(d, presil_store_addr(d) + 2 * by);
         }
         assert_int_equal(chip_check_order(down, 0, down->count, text, sizeof text), -1);
         chip_plan_free(down);

@@ -47,10 +47,10 @@ static uint32_t plant_everywhere(presil_plan *plan) {
         presil_desc *d = &chip_own_list(plan)[i];
         const bool store = presil_desc_opcode(d) == PRESIL_OPCODE_STORE;
         if (!store && (presil_desc_opcode(d) != PRESIL_OPCODE_LOAD || reads_nothing(d))) continue;
-        presil_load_addr_lo_set(d, presil_load_addr_lo(&saved) ^ 1u << 23); /* the same two words in LOAD and STORE */
+        presil_load_addr_set(d, presil_load_addr(&saved) ^ 1u << 23); /* the same two words in LOAD and STORE */
         expect_found(plan, store ? "(STORE" : "(LOAD");
         *d = saved;
-        presil_load_addr_hi_set(d, presil_load_addr_hi(&saved) + 1);
+        presil_load_addr_set(d, presil_load_addr(&saved) + (UINT64_C(1) << 32));
         expect_found(plan, "none that the plan declares");
         *d = saved;
         if (store) {
@@ -199,19 +199,55 @@ static void any_strides(void **state) {
     }
 }
 
+/* Rows that lie 3 GiB apart, forwards and backwards. */
+static void strides_beyond_32_bits(void **state) {
+    (void)state;
+    static const char *const configs[] = {"tiny", "odd", "base"};
+    const int64_t gib = INT64_C(1) << 30;
+    for (int c = 0; c < 3; c++) {
+        fixture f;
+        fixture_open(&f, configs[c], 0);
+        presil_matmul_desc d = {
+            .size = sizeof d,
+            .compute = PRESIL_COMPUTE_INT8,
+            .a = {.data = {4096}, .dtype = PRESIL_INT8, .ndim = 3, .shape = {1, 20, 70}, .stride = {0, 3 * gib, 1}},
+            .b = {.data = {64 * (uint64_t)gib}, .dtype = PRESIL_INT8, .ndim = 3, .shape = {1, 70, 30}},
+            .out = {.data = {200 * (uint64_t)gib}, .dtype = PRESIL_INT32, .ndim = 3, .shape = {1, 20, 30}}};
+        d.b.stride[1] = 30, d.b.stride[2] = 1;
+        d.out.stride[1] = -3 * gib / 4, d.out.stride[2] = 1;
+        presil_error_buffer e = {f.text, sizeof f.text};
+        presil_plan *plan = NULL;
+        const int status = chip_plan_matmul(f.chip, &d, &plan, &e);
+        if (status) fail_msg("%s: status %d: %s", configs[c], status, f.text);
+        if (chip_prove(plan, f.text, sizeof f.text)) fail_msg("%s: %s", configs[c], f.text);
+        uint32_t far = 0;
+        for (size_t i = 0; i < plan->count; i++) {
+            const presil_desc *l = &plan->list[i];
+            const bool moves =
+                presil_desc_opcode(l) == PRESIL_OPCODE_LOAD || presil_desc_opcode(l) == PRESIL_OPCODE_STORE;
+            far += moves && (llabs(presil_load_ds1(l)) > INT32_MAX || llabs(presil_load_ds2(l)) > INT32_MAX);
+        }
+        assert_true(far >= 2); /* a LOAD and a STORE */
+        chip_plan_free(plan);
+        fixture_close(&f);
+    }
+}
+
 static void setters_refuse_what_does_not_fit(void **state) {
     (void)state;
     presil_desc d = {{0}};
     char text[256] = "";
     presil_error_buffer e = {text, sizeof text};
-    presil_load_ds2_set(&d, INT32_MIN), presil_load_rp1_set(&d, -128), presil_load_n0_set(&d, 65535);
+    presil_load_sw_set(&d, INT32_MIN), presil_load_ds2_set(&d, INT64_MIN), presil_load_rp1_set(&d, -128),
+        presil_load_n0_set(&d, 65535);
     presil_load_row_bytes_set(&d, UINT32_MAX), presil_matrix_kx_set(&d, 255), presil_matrix_pad_set(&d, 255);
     assert_int_equal(chip_fields_fit(&e), PRESIL_OK);
-    assert_int_equal(presil_load_ds2(&d), INT32_MIN);
-    presil_load_ds2_set(&d, (int64_t)INT32_MIN - 1);
+    assert_int_equal(presil_load_sw(&d), INT32_MIN);
+    assert_int_equal(presil_load_ds2(&d), INT64_MIN); /* 64 bits hold anything */
+    presil_load_sw_set(&d, (int64_t)INT32_MIN - 1);
     presil_load_n0_set(&d, 0); /* the first one is told */
     assert_int_equal(chip_fields_fit(&e), PRESIL_EUNSUPPORTED);
-    assert_non_null(strstr(text, "LOAD.ds2 holds -2147483648 to 2147483647, this layout needs -2147483649"));
+    assert_non_null(strstr(text, "LOAD.sw holds -2147483648 to 2147483647, this layout needs -2147483649"));
     assert_int_equal(chip_fields_fit(&e), PRESIL_OK);
     presil_load_rp1_set(&d, 128);
     assert_int_equal(chip_fields_fit(&e), PRESIL_EUNSUPPORTED);
@@ -250,6 +286,7 @@ static void hazards_of_a_launch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_addresses_are_found), cmocka_unit_test(any_strides),
+                                       cmocka_unit_test(strides_beyond_32_bits),
                                        cmocka_unit_test(setters_refuse_what_does_not_fit),
                                        cmocka_unit_test(hazards_of_a_launch)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,7 @@ static void test_tile(void **state) {
     presil_desc list[6] = {
         command(PRESIL_OPCODE_NOP, 0, 0),
         row_store(BASE + 0x8001, 4, 4 * c->cells, 4 * c->cells, (8 + weights) * word, word, TOKEN(EPILOGUE, 0), 0),
-        plain_epilogue(4, 0, PRESIL_OUT_RAW32, (8 + weights) * word, 2 * word, TOKEN(MATRIX, 0), 1),
+        plain_epilogue(4, 0, PRESIL_DTYPE_RAW32, (8 + weights) * word, 2 * word, TOKEN(MATRIX, 0), 1),
         square_matrix(0, 2, 3, 1, 0, 4, TOKEN(LOAD, 0) | TOKEN(LOAD, 1), 1),
         contiguous_load(BASE, 4, word, 0, 0, 1),
         contiguous_load(BASE + 4 * word, weights, word, 4 * word, 0, 2),
@@ -158,7 +158,7 @@ static void test_decode_errors(void **state) {
     list[1] = command(9, 0, 0);
     expect_error(list, 2, PRESIL_ERROR_OPCODE, 1, 0);
     list[1] = list[0];
-    presil_desc_isa_set(&list[1], 2);
+    presil_desc_isa_set(&list[1], 1);
     expect_error(list, 2, PRESIL_ERROR_VERSION, 1, 0);
 #define REFUSED(base, change)                                                                                          \
     do {                                                                                                               \
@@ -196,6 +196,12 @@ static void test_decode_errors(void **state) {
     REFUSED(matrix, (presil_matrix_nx_set(d, 65535), presil_matrix_ny_set(d, 65535)));
     REFUSED(epilogue, presil_epilogue_rows_set(d, 0));
     REFUSED(epilogue, presil_epilogue_acc_base_set(d, 1));
+    REFUSED(list[0], presil_load_conv_set(d, 4));
+    REFUSED(store, presil_store_conv_set(d, 1));
+    REFUSED(matrix, presil_matrix_dtype_set(d, PRESIL_DTYPE_FP16));
+    REFUSED(epilogue, presil_epilogue_out_type_set(d, PRESIL_DTYPE_INT4));
+    REFUSED(list[0], d->w[31] = 1u << 31);
+    REFUSED(matrix, d->w[1] = 1u << 20); /* a token of an engine that isn't there */
 #undef REFUSED
 }
 
@@ -227,9 +233,9 @@ static void test_range_errors(void **state) {
     expect_error(&d, 1, PRESIL_ERROR_SPAD_RANGE, 0, end * 16);
     d = square_matrix(0, 2, 1, 1, end - 3, 0, 0, 0);
     expect_error(&d, 1, PRESIL_ERROR_SPAD_RANGE, 0, end * 16);
-    d = plain_epilogue(2, 0, PRESIL_OUT_RAW32, (end - 2) * 16, 32, 0, 0);
+    d = plain_epilogue(2, 0, PRESIL_DTYPE_RAW32, (end - 2) * 16, 32, 0, 0);
     expect_error(&d, 1, PRESIL_ERROR_SPAD_RANGE, 0, end * 16);
-    d = plain_epilogue(1, 0, PRESIL_OUT_FP32, 0, 32, 0, 0);
+    d = plain_epilogue(1, 0, PRESIL_DTYPE_FP32, 0, 32, 0, 0);
     presil_epilogue_bias_en_set(&d, 1);
     presil_epilogue_param_base_set(&d, end - 3);
     expect_error(&d, 1, PRESIL_ERROR_SPAD_RANGE, 0, end * 16);

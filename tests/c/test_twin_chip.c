@@ -20,7 +20,7 @@ static const presil_twin_memory window = {BASE_LO, MEMORY, memory};
 
 static void put_desc(uint32_t entry, uint32_t opcode) {
     presil_desc d = {0};
-    presil_desc_isa_set(&d, 1);
+    presil_desc_isa_set(&d, PRESIL_ISA_VERSION);
     presil_desc_opcode_set(&d, opcode);
     memcpy(memory + entry * sizeof d, &d, sizeof d);
 }

@@ -61,7 +61,7 @@ static float plain_dot(const uint16_t *a, const uint16_t *w, unsigned n, uint32_
 
 static const uint8_t *activation(const presil_desc *d, const uint8_t *spad, uint32_t word, int32_t ux, int32_t uy) {
     static uint8_t padding[TWIN_MAX_LANES];
-    memset(padding, presil_matrix_bf16(d) ? 0 : (int)presil_matrix_pad(d), sizeof padding);
+    memset(padding, presil_matrix_dtype(d) == PRESIL_DTYPE_BF16 ? 0 : (int)presil_matrix_pad(d), sizeof padding);
     if (ux < 0 || uy < 0 || ux >= (int32_t)presil_matrix_lim_x(d) || uy >= (int32_t)presil_matrix_lim_y(d))
         return padding;
     return spad + word * (presil_matrix_act_base(d) + (uint32_t)ux * presil_matrix_x_stride(d) +
@@ -74,7 +74,8 @@ static uint32_t plain_cell(const presil_config *c, const presil_desc *d, const u
     uint16_t a[9], w[9];
     uint32_t n = 0, word = c->word_bytes;
     int32_t sum = 0;
-    if (cell >= c->lanes / (presil_matrix_bf16(d) ? 2 : 1)) return presil_matrix_first(d) ? 0 : old;
+    if (cell >= c->lanes / (presil_matrix_dtype(d) == PRESIL_DTYPE_BF16 ? 2 : 1))
+        return presil_matrix_first(d) ? 0 : old;
     for (uint32_t ky = 0; ky < presil_matrix_ky(d); ky++)
         for (uint32_t kx = 0; kx < presil_matrix_kx(d); kx++, n++) {
             const uint8_t *act = activation(
@@ -87,7 +88,7 @@ static uint32_t plain_cell(const presil_config *c, const presil_desc *d, const u
             memcpy(&a[n], act + 2 * cell % word, 2);
             memcpy(&w[n], wgt + 2 * cell % word, 2);
         }
-    if (!presil_matrix_bf16(d)) return (presil_matrix_first(d) ? 0 : old) + (uint32_t)sum;
+    if (presil_matrix_dtype(d) != PRESIL_DTYPE_BF16) return (presil_matrix_first(d) ? 0 : old) + (uint32_t)sum;
     float f = 0, v = plain_dot(a, w, n, c->lanes);
     if (!presil_matrix_first(d)) memcpy(&f, &old, 4);
     f += v;
@@ -128,7 +129,7 @@ static presil_desc random_depthwise(const presil_config *c, int bf16, uint64_t *
 /* All accumulator rows of the descriptor's half, at the end of the scratchpad; returned as they lie there. */
 static const uint8_t *rows_of(presil_twin *twin, const presil_config *c, const presil_desc *d, uint32_t pitch) {
     const uint32_t base = c->banks * c->bank_words * c->word_bytes - c->acc_rows * pitch;
-    presil_desc p = plain_epilogue(c->acc_rows, 1, PRESIL_OUT_RAW32, base, pitch, 0, 0);
+    presil_desc p = plain_epilogue(c->acc_rows, 1, PRESIL_DTYPE_RAW32, base, pitch, 0, 0);
     uint8_t none = 0;
     presil_twin_memory memory = {0, 0, &none};
     presil_epilogue_half_set(&p, presil_matrix_half(d));

@@ -186,7 +186,7 @@ static void kernels_agree(const presil_config *c, const char *name, int threads)
         uint32_t whole = 4 * c->cells, word = c->word_bytes, pitch = (whole + word - 1) / word * word;
         list[2] = random_epilogue(c, &state, bf16, TOKEN(MATRIX, 0));
         list[3] = random_epilogue(c, &state, bf16, TOKEN(MATRIX, 0));
-        list[4] = plain_epilogue(c->acc_rows, bf16, PRESIL_OUT_RAW32, 0, pitch, 0, 0);
+        list[4] = plain_epilogue(c->acc_rows, bf16, PRESIL_DTYPE_RAW32, 0, pitch, 0, 0);
         list[5] = list[4];
         presil_epilogue_half_set(&list[5], 1);
         size_t count = (size_t)c->acc_rows * pitch <= (size_t)c->banks * c->bank_words * word ? 6 : 4;
@@ -217,7 +217,7 @@ void test_threads_agree(void **unused) {
     for (unsigned round = 0; round < 8; round++) {
         presil_desc list[2] = {
             square_matrix(round & 1, 29, 3, round & 2 ? 1 : 2, 0, words - 18 * c->cells, 0, 1),
-            plain_epilogue(29 * 29, 1, PRESIL_OUT_RAW32, 29 * 29 * 2 * c->word_bytes, pitch, TOKEN(MATRIX, 0), 0)};
+            plain_epilogue(29 * 29, 1, PRESIL_DTYPE_RAW32, 29 * 29 * 2 * c->word_bytes, pitch, TOKEN(MATRIX, 0), 0)};
         presil_matrix_depthwise_set(&list[0], (round & 2) != 0);
         fill_spad(a, c, round & 1, round);
         fill_spad(b, c, round & 1, round);
@@ -271,7 +271,7 @@ void test_flush_border(void **unused) {
                                     .acc_fp32 = 1,
                                     .scale_en = 1,
                                     .bias_en = (int)(round & 1),
-                                    .out_type = PRESIL_OUT_FP32};
+                                    .out_type = PRESIL_DTYPE_FP32};
             for (unsigned c = 0; c < 16; c++) {
                 /* (1 + x)(1 - x) * 2^-126, x = 2^-s: just below the border; or anything near it */
                 unsigned s = 8 + below(&state, 8);

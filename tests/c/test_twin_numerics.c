@@ -98,7 +98,7 @@ static void expect_dot(const uint16_t *a, const uint16_t *w, size_t lanes, int a
         memcpy(spad, a, 2 * lanes);
         memcpy(spad + c->word_bytes, w, 2 * lanes);
         presil_desc list[2] = {square_matrix(1, 1, 1, 1, 0, 1, 0, 1),
-                               plain_epilogue(1, 1, PRESIL_OUT_RAW32, 64 * c->word_bytes, 0, TOKEN(MATRIX, 0), 0)};
+                               plain_epilogue(1, 1, PRESIL_DTYPE_RAW32, 64 * c->word_bytes, 0, TOKEN(MATRIX, 0), 0)};
         presil_matrix_absent_set(&list[0], (uint32_t)absent);
         presil_matrix_skip_special_set(&list[0], (uint32_t)skip_special);
         assert_int_equal(presil_twin_execute(twin, list, 2, &memory, NULL, NULL, NULL), 0);

@@ -28,8 +28,7 @@ static inline presil_desc command(uint32_t opcode, uint32_t wait, uint32_t signa
 static inline presil_desc contiguous_load(uint64_t address, uint32_t words, uint32_t word, uint32_t sp_base,
                                           uint32_t wait, uint32_t signal) {
     presil_desc d = command(PRESIL_OPCODE_LOAD, wait, signal);
-    presil_load_addr_lo_set(&d, (uint32_t)address);
-    presil_load_addr_hi_set(&d, (uint32_t)(address >> 32));
+    presil_load_addr_set(&d, address);
     presil_load_row_bytes_set(&d, words * word);
     presil_load_chunk_bytes_set(&d, word);
     presil_load_step0_set(&d, (int32_t)word);
@@ -48,8 +47,7 @@ static inline presil_desc contiguous_load(uint64_t address, uint32_t words, uint
 static inline presil_desc row_store(uint64_t address, uint32_t rows, uint32_t bytes, uint32_t pitch, uint32_t sp_base,
                                     uint32_t word, uint32_t wait, uint32_t signal) {
     presil_desc d = command(PRESIL_OPCODE_STORE, wait, signal);
-    presil_store_addr_lo_set(&d, (uint32_t)address);
-    presil_store_addr_hi_set(&d, (uint32_t)(address >> 32));
+    presil_store_addr_set(&d, address);
     presil_store_chunk_bytes_set(&d, bytes);
     presil_store_n0_set(&d, 1);
     presil_store_n1_set(&d, rows);
@@ -66,7 +64,7 @@ static inline presil_desc row_store(uint64_t address, uint32_t rows, uint32_t by
 static inline presil_desc square_matrix(int bf16, uint32_t h, uint32_t k, uint32_t blocks, uint32_t act_base,
                                         uint32_t wgt_base, uint32_t wait, uint32_t signal) {
     presil_desc m = command(PRESIL_OPCODE_MATRIX, wait, signal);
-    presil_matrix_bf16_set(&m, (uint32_t)bf16);
+    presil_matrix_dtype_set(&m, bf16 ? PRESIL_DTYPE_BF16 : PRESIL_DTYPE_INT8);
     presil_matrix_first_set(&m, 1);
     presil_matrix_act_base_set(&m, act_base);
     presil_matrix_wgt_base_set(&m, wgt_base);

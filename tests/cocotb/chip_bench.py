@@ -40,14 +40,14 @@ ERRORS = presil_desc.ENUMS["ERROR"]
 
 def descriptor(kind: str, **fields) -> bytes:
     """128 bytes; fields by name as in rtl/descriptors.json; isa is filled in."""
-    words = [0] * presil_desc.WORDS
+    whole = 0
     values = {"opcode": presil_desc.OPCODES[kind], "isa": presil_desc.ISA_VERSION, **fields}
     table = {**presil_desc.FIELDS["COMMON"], **presil_desc.FIELDS.get(kind, {})}
     for name, value in values.items():
         word, low, width, signed = table[name]
         assert -(1 << width - 1) * signed <= value < 1 << width, (kind, name, value)
-        words[word] |= (value & (1 << width) - 1) << low
-    return b"".join(w.to_bytes(4, "little") for w in words)
+        whole |= (value & (1 << width) - 1) << 32 * word + low
+    return whole.to_bytes(4 * presil_desc.WORDS, "little")
 
 
 class FaultyRegion(MemoryRegion):

@@ -43,10 +43,8 @@ def copy_pair(source: int, target: int, chunk: int, count: int, pitch: int, sp: 
         ds2=0,
         ds3=0,
     )
-    load = descriptor(
-        "LOAD", signal=1, addr_lo=source, addr_hi=0, row_bytes=chunk, pos0=0, step0=0, pad=0, ds1=pitch, **shape
-    )
-    store = descriptor("STORE", wait=1, addr_lo=target, addr_hi=0, ds1=chunk, **shape)
+    load = descriptor("LOAD", signal=1, addr=source, row_bytes=chunk, pos0=0, step0=0, pad=0, ds1=pitch, **shape)
+    store = descriptor("STORE", wait=1, addr=target, ds1=chunk, **shape)
     return [load, store]
 
 
@@ -190,7 +188,7 @@ def rows_apart(kind: str, address: int, count: int, sp: int, **fields) -> bytes:
     shape = dict(chunk_bytes=WORD, n0=1, n1=count, n2=1, n3=1, word_bytes=WORD, sp_base=sp, sw=WORD, ss1=WORD)
     if kind == "LOAD":
         shape |= dict(row_bytes=WORD)
-    return descriptor(kind, addr_lo=address, ds1=2 * WORD, **shape, **fields)
+    return descriptor(kind, addr=address, ds1=2 * WORD, **shape, **fields)
 
 
 READS, WRITES, STORED_AT = 80, 60, 0xA0000
@@ -439,15 +437,13 @@ async def malformed_descriptors_are_refused_by_name(dut):
     await expect_error(b, [descriptor("VECTOR")], "OPCODE", 0)
     await expect_error(b, [descriptor("NOP"), bytes(old)], "VERSION", 1)
     for name in ("chunk_bytes", "n0", "n1", "n2", "n3", "word_bytes"):
-        fields = dict(
-            chunk_bytes=WORD, n0=1, n1=1, n2=1, n3=1, word_bytes=WORD, addr_lo=SOURCE, row_bytes=WORD, signal=1
-        )
+        fields = dict(chunk_bytes=WORD, n0=1, n1=1, n2=1, n3=1, word_bytes=WORD, addr=SOURCE, row_bytes=WORD, signal=1)
         await expect_error(b, [descriptor("LOAD", **{**fields, name: 0})], "FIELD", 0)
     await expect_error(
         b,
         [
             descriptor(
-                "LOAD", chunk_bytes=WORD, n0=1, n1=1, n2=1, n3=1, word_bytes=WORD + 1, addr_lo=SOURCE, row_bytes=WORD
+                "LOAD", chunk_bytes=WORD, n0=1, n1=1, n2=1, n3=1, word_bytes=WORD + 1, addr=SOURCE, row_bytes=WORD
             )
         ],
         "FIELD",

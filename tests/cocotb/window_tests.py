@@ -65,9 +65,9 @@ async def edges(dut, stall: float) -> None:
     outside = [first * PAGE - WORD, (last + 1) * PAGE, *far]
     for kind, permit, channel in (("LOAD", READ, "ar"), ("STORE", WRITE, "aw")):
         for address in inside + outside:
-            shape = dict(addr_hi=address >> 32, **({"row_bytes": WORD} if kind == "LOAD" else {}))
+            shape = dict(addr=address, **({"row_bytes": WORD} if kind == "LOAD" else {}))
             shape |= dict(chunk_bytes=WORD, n0=1, n1=1, n2=1, n3=1, word_bytes=WORD, sp_base=0, sw=WORD)
-            program = [descriptor("NOP"), descriptor(kind, addr_lo=address & 0xFFFFFFFF, **shape)]
+            program = [descriptor("NOP"), descriptor(kind, **shape)]
             beat = address & ~(WORD - 1)
             for flags in (ENABLE | permit, BOTH ^ permit, ENABLE):
                 await window(b, 3, first, last, flags)

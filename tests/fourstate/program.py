@@ -17,20 +17,20 @@ def descriptors():
     loop = dict(n0=1, n1=1, n2=1, n3=1)
     return [
         # weights: 8 rows of 8 fp32 become 8 columns of bf16 at words 0 to 7
-        encode("LOAD", **{**loop, "n1": 8}, transpose=1, conv=1, addr_lo=IN, row_bytes=32, chunk_bytes=32,
+        encode("LOAD", **{**loop, "n1": 8}, transpose=1, conv=1, addr=IN, row_bytes=32, chunk_bytes=32,
                word_bytes=32,
                ds1=32, sw=WORD),
         # activations: 4 words of bf16, the last one beyond the end of the row
-        encode("LOAD", **{**loop, "n0": 4}, addr_lo=IN + 0x203, row_bytes=56, step0=16, chunk_bytes=16, word_bytes=16,
+        encode("LOAD", **{**loop, "n0": 4}, addr=IN + 0x203, row_bytes=56, step0=16, chunk_bytes=16, word_bytes=16,
                sp_base=8 * WORD, ss0=WORD, pad=0x3F803F80),
         # bias, scale and residual
-        encode("LOAD", **loop, addr_lo=IN + 0x400, row_bytes=256, chunk_bytes=256, word_bytes=16, sp_base=16 * WORD,
+        encode("LOAD", **loop, addr=IN + 0x400, row_bytes=256, chunk_bytes=256, word_bytes=16, sp_base=16 * WORD,
                sw=WORD, signal=1),
-        encode("MATRIX", bf16=1, first=1, act_base=8, wgt_base=0, nx=4, ny=1, sx=1, sy=1, kx=1, ky=1, ncb=1, lim_x=4,
+        encode("MATRIX", dtype=1, first=1, act_base=8, wgt_base=0, nx=4, ny=1, sx=1, sy=1, kx=1, ky=1, ncb=1, lim_x=4,
                lim_y=1, x_stride=1, idx=1, idy=1, wait=1, signal=1),
         encode("EPILOGUE", acc_fp32=1, rows=4, bias_en=1, scale_en=1, res_en=1, res_type=2, out_type=1, param_base=16,
                res_base=24 * WORD, res_pitch=2 * WORD, out_base=40 * WORD, out_pitch=WORD, wait=1 << 4, signal=1),
-        encode("STORE", **{**loop, "n1": 4}, addr_lo=OUT + 5, chunk_bytes=16, word_bytes=16, ds1=17, sp_base=40 * WORD,
+        encode("STORE", **{**loop, "n1": 4}, addr=OUT + 5, chunk_bytes=16, word_bytes=16, ds1=17, sp_base=40 * WORD,
                ss1=WORD, wait=1 << 8, ordered=1),
     ]  # fmt: skip
 

@@ -22,9 +22,13 @@ class ChipError(Exception):
         self.code, self.address = code, address
 
 
+def is_bf16(d):
+    return d.dtype == layout.enum("DTYPE", "BF16")
+
+
 # --- LOAD (section 2) -------------------------------------------------------------------------
 def dram_address(d, i1, i2, i3):
-    return ((d.addr_hi << 32 | d.addr_lo) + i1 * d.ds1 + i2 * d.ds2 + i3 * d.ds3) & DRAM_MASK
+    return (d.addr + i1 * d.ds1 + i2 * d.ds2 + i3 * d.ds3) & DRAM_MASK
 
 
 def load_row(d, memory, i1, i2, i3):
@@ -130,7 +134,7 @@ def matrix(d, memory):
 
 
 def matrix_block(d, memory, weights, cb, ky, kx, first):
-    pad = Operand(d, [(0 if d.bf16 else d.pad, 1)] * memory.config.lanes)
+    pad = Operand(d, [(0 if is_bf16(d) else d.pad, 1)] * memory.config.lanes)
     for y in range(d.ny):
         for x in range(d.nx):
             ux, uy = d.ox + x * d.sx + kx * d.dx, d.oy + y * d.sy + ky * d.dy
@@ -154,7 +158,7 @@ def matrix_block(d, memory, weights, cb, ky, kx, first):
 def depthwise(d, memory):
     """Cell c has element c of every word, its lanes are the kernel's positions. None of the weights and none of the
     window is left unread."""
-    element, step_x, step_y = 2 if d.bf16 else 1, d.sx // d.dx, d.sy // d.dy
+    element, step_x, step_y = 2 if is_bf16(d) else 1, d.sx // d.dx, d.sy // d.dy
     columns, rows = (d.nx - 1) * step_x + d.kx, (d.ny - 1) * step_y + d.ky
     offsets = [ky * d.wgt_y_stride + kx * d.wgt_x_stride for ky, kx in product(range(d.ky), range(d.kx))]
     weights = [memory.read_word((d.wgt_base + at) % WORD_SPACE) for at in offsets]
@@ -178,20 +182,20 @@ def window_word(d, memory, i, j):
     ux, uy = d.ox + i * d.dx, d.oy + j * d.dy
     if 0 <= ux < d.lim_x and 0 <= uy < d.lim_y:
         return memory.read_word((d.act_base + ux * d.x_stride + uy * d.y_stride) % WORD_SPACE)
-    return [(0 if d.bf16 else d.pad, 1)] * memory.config.lanes
+    return [(0 if is_bf16(d) else d.pad, 1)] * memory.config.lanes
 
 
 class Operand:
     """One word of LANES bytes as lanes: codes, their defined flags, and decoded bf16."""
 
     def __init__(self, d, content):
-        size = 2 if d.bf16 else 1
+        size = 2 if is_bf16(d) else 1
         self.codes = [
             content[i][0] | (content[i + 1][0] << 8 if size == 2 else 0) for i in range(0, len(content), size)
         ]
         self.defined = [all(flag for _, flag in content[i : i + size]) for i in range(0, len(content), size)]
         self.all_defined = all(self.defined)
-        if d.bf16:
+        if is_bf16(d):
             self.special = any(numerics.is_special16(c) for c in self.codes)
             self.significands, self.exponents = (
                 [fast.SIGNIFICAND[c] for c in self.codes],
@@ -211,10 +215,10 @@ def accumulate(d, acc, a, w, guard=None):
         if lanes is None:
             return None
         codes_a, codes_w = [[lane[side] for lane in lanes] for side in (0, 1)]
-        if d.bf16:
+        if is_bf16(d):
             return fast.add(acc, numerics.bf16_dot(codes_a, codes_w, bool(d.skip_special), bool(d.absent), guard))
         return numerics.int8_dot(codes_a, codes_w, acc) & 0xFFFFFFFF
-    if not d.bf16:
+    if not is_bf16(d):
         return (acc + sum(map(int.__mul__, a.values, w.values))) & 0xFFFFFFFF
     if a.special or w.special:
         return fast.add(acc, numerics.bf16_dot(a.codes, w.codes, bool(d.skip_special), bool(d.absent), guard))
@@ -231,7 +235,7 @@ def known_lanes(d, a, w):
         if x_defined and y_defined:
             out.append((x, y))
             continue
-        if d.bf16:
+        if is_bf16(d):
             nothing = (d.absent and y_defined and y == numerics.ABSENT) or (
                 d.skip_special
                 and ((x_defined and numerics.is_special16(x)) or (y_defined and numerics.is_special16(y)))
@@ -247,10 +251,10 @@ def known_lanes(d, a, w):
 # --- EPILOGUE (section 5) ---------------------------------------------------------------------
 def epilogue(d, memory):
     bias, scale = parameters(d, memory)
-    raw = d.out_type == layout.enum("OUT", "RAW32")
+    raw = d.out_type == layout.enum("DTYPE", "RAW32")
     out, res = (
-        layout.enum_name("OUT", d.out_type),
-        layout.enum_name("RES", d.res_type) if d.res_en and not raw else None,
+        layout.enum_name("DTYPE", d.out_type),
+        layout.enum_name("DTYPE", d.res_type) if d.res_en and not raw else None,
     )
     nothing = [None] * memory.config.cells
     common = dict(

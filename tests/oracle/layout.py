@@ -46,24 +46,27 @@ def encode(opcode, **fields):
     g = generated()
     values = {"opcode": g.OPCODES[opcode], "isa": g.ISA_VERSION, **fields}
     table = {**g.FIELDS["COMMON"], **g.FIELDS.get(opcode, {})}
-    words = [0] * g.WORDS
+    whole = 0
     for name, value in values.items():
         word, low, width, is_signed = table[name]
         limit = (-(1 << width - 1), 1 << width - 1) if is_signed else (0, 1 << width)
         if not limit[0] <= value < limit[1]:
             raise ValueError(f"{opcode}.{name} = {value} does not fit {width} bits")
-        words[word] |= (value & (1 << width) - 1) << low
-    return words
+        whole |= (value & (1 << width) - 1) << 32 * word + low
+    return [whole >> 32 * word & 0xFFFFFFFF for word in range(g.WORDS)]
 
 
 def decode(words):
-    """All fields of a descriptor as attributes; `kind` is the opcode's name or None."""
+    """All fields of a descriptor as attributes; `kind` is the opcode's name or None, `reserved` the bits of no field."""
     g = generated()
     kind = {v: k for k, v in g.OPCODES.items()}.get(words[0] & 15)
-    out = SimpleNamespace(kind=kind)
+    out = SimpleNamespace(kind=kind, reserved=0)
+    whole, named = sum(value << 32 * word for word, value in enumerate(words)), 0
     for name, (word, low, width, is_signed) in {**g.FIELDS["COMMON"], **g.FIELDS.get(kind, {})}.items():
-        value = words[word] >> low & (1 << width) - 1
+        value = whole >> 32 * word + low & (1 << width) - 1
+        named |= (1 << width) - 1 << 32 * word + low
         setattr(out, name, value - (1 << width) if is_signed and value >> width - 1 else value)
+    out.reserved = whole & ~named
     return out
 
 

@@ -147,13 +147,15 @@ def check(d, config):
     )
     if any(getattr(d, name, 1) == 0 for name in counts):
         return "FIELD"
-    return "FIELD" if broken_limit(d, config) else None
+    return "FIELD" if d.reserved or broken_limit(d, config) else None
 
 
 def broken_limit(d, config):
     """FIELD of section 1, beyond zero counts."""
     if d.kind == "NOP":
         return bool(d.wait or d.signal)
+    if d.kind == "MATRIX" and d.dtype not in (layout.enum("DTYPE", "INT8"), layout.enum("DTYPE", "BF16")):
+        return True
     if d.kind == "MATRIX":
         return d.nx * d.ny + d.acc_base > config.acc_rows or bool(d.depthwise) and broken_depthwise(d)
     return {"LOAD": broken_load, "STORE": broken_store, "EPILOGUE": broken_epilogue}[d.kind](d, config)
@@ -169,7 +171,7 @@ def broken_depthwise(d):
 
 def broken_load(d, config):
     word, source, element = config.word_bytes, 4 if d.conv else 1 << d.esize_log2, 2 if d.conv else 1 << d.esize_log2
-    if d.step0 < 0 or d.word_bytes > (2 * word if d.conv else word):
+    if d.conv > 3 or d.step0 < 0 or d.word_bytes > (2 * word if d.conv else word):
         return True
     if d.conv and any(v % 4 for v in (d.row_bytes, d.pos0, d.step0, d.chunk_bytes, d.word_bytes)):
         return True
@@ -190,7 +192,7 @@ def broken_load(d, config):
 
 
 def broken_store(d, config):
-    if d.word_bytes > config.word_bytes:
+    if d.conv or d.word_bytes > config.word_bytes:
         return True
     pieces = -(-d.chunk_bytes // d.word_bytes)
     strides = used((pieces, d.sw), (d.n0, d.ss0), (d.n1, d.ss1), (d.n2, d.ss2), (d.n3, d.ss3))
@@ -199,11 +201,11 @@ def broken_store(d, config):
 
 
 def broken_epilogue(d, config):
-    if d.rows + d.acc_base > config.acc_rows:
+    if d.out_type > 3 or d.rows + d.acc_base > config.acc_rows:
         return True
     if broken_rows(d.rows, (1, 2, 4, 4)[d.out_type], d.out_base, d.out_pitch, config):
         return True
-    if d.res_en and (d.res_type == 3 or broken_rows(d.rows, (1, 2, 4)[d.res_type], d.res_base, d.res_pitch, config)):
+    if d.res_en and (d.res_type > 2 or broken_rows(d.rows, (1, 2, 4)[d.res_type], d.res_base, d.res_pitch, config)):
         return True
     return bool(d.clamp_en) and any(0 < f & 0x7FFFFFFF < 0x800000 for f in (d.clamp_lo, d.clamp_hi))
 

@@ -21,7 +21,7 @@ ONE |= dict(wgt_x_stride=1)
 def words(c, address, count, **fields):
     size = count * c.word_bytes
     lengths = dict(chunk_bytes=size, row_bytes=size, word_bytes=c.word_bytes, sw=c.word_bytes)
-    return encode("LOAD", **ONCE, addr_lo=address, **lengths, **fields)
+    return encode("LOAD", **ONCE, addr=address, **lengths, **fields)
 
 
 def machine(chip, activations, weights):
@@ -49,7 +49,7 @@ def launch(m, activations, positions, rows, *matrices):
         encode(
             "STORE",
             **ONCE | dict(n1=rows),
-            addr_lo=OUT,
+            addr=OUT,
             chunk_bytes=4 * c.cells,
             word_bytes=c.word_bytes,
             sw=c.word_bytes,
@@ -81,11 +81,11 @@ def test_a_cell_has_its_own_channel(chip):
 def test_cells_beyond_the_word_add_zero():
     """odd has 20 cells, and 12 elements of bf16: the other eight add +0, which makes zero of a subnormal sum."""
     m = machine("odd", [("H", [0x3F80] * 12)], [("H", [0x4000 + c for c in range(12)])])
-    one = dict(bf16=1, lim_x=1, lim_y=1)
+    one = dict(dtype=1, lim_x=1, lim_y=1)
     got = launch(m, 1, 1, 1, one, one | dict(first=0))
     assert got == [[n.add(w, w) for w in (n.widen(0x4000 + c) for c in range(12))] + [0] * 8]
     m = machine("odd", [("b", [1] * 20)], [("b", [3] * 20)])
-    ints = one | dict(bf16=0)
+    ints = one | dict(dtype=0)
     assert launch(m, 1, 1, 1, ints, one | dict(first=0))[0][12:] == [n.add(3, 0)] * 8 == [0] * 8
 
 
@@ -95,7 +95,7 @@ def test_a_kernel_is_one_block_with_the_guard_bits_of_the_lanes(chip, want):
     lanes, and down to nothing with G = 10 of 64."""
     small, one, cells = 0x3300, 0x3F80, layout.config(chip).cells
     m = machine(chip, [("H", [one if i == 4 else small] * cells) for i in range(9)], [("H", [one] * cells)] * 9)
-    got = launch(m, 9, 9, 1, dict(bf16=1, kx=3, ky=3, lim_x=3, lim_y=3, x_stride=1, y_stride=3, wgt_y_stride=3))
+    got = launch(m, 9, 9, 1, dict(dtype=1, kx=3, ky=3, lim_x=3, lim_y=3, x_stride=1, y_stride=3, wgt_y_stride=3))
     assert got == [[want] * cells]
 
 
@@ -106,7 +106,7 @@ def test_specials_stay_in_their_cell(skip, absent):
     weights = [0x3F80, 0, 1, 0xBF80, 0x7F80, 0x7FC1, 0x3F80, 0x3F80]
     pixels = [[0x7F80] * 6 + [0x3F80, 0xFFFF], [0x3F80] * 8]
     m = machine("tiny", [("H", p) for p in pixels], [("H", weights), ("H", [0x3F80] * 8)])
-    got = launch(m, 2, 2, 1, dict(bf16=1, kx=2, lim_x=2, lim_y=1, x_stride=1, skip_special=skip, absent=absent))
+    got = launch(m, 2, 2, 1, dict(dtype=1, kx=2, lim_x=2, lim_y=1, x_stride=1, skip_special=skip, absent=absent))
     one, two, inf = 0x3F800000, 0x40000000, n.INF32
     third = one if absent else n.NAN32
     full = [inf, n.NAN32, third, inf | 1 << 31, inf, n.NAN32, two, n.NAN32]
@@ -134,7 +134,7 @@ def test_pieces_of_a_kernel_are_the_operators_order(stride):
         geometry = dict(ox=x0 - 1, oy=y0 - 2, lim_x=size, lim_y=size, x_stride=1, y_stride=size)
         walk = dict(nx=nx, ny=ny_done, sx=stride, sy=stride, dx=stride, dy=stride, kx=columns, ky=rows)
         at = dict(wgt_base=WEIGHTS + y0 * kx + x0, wgt_x_stride=stride, wgt_y_stride=stride * kx)
-        sums.append(dict(bf16=1, first=int(not sums)) | geometry | walk | at)
+        sums.append(dict(dtype=1, first=int(not sums)) | geometry | walk | at)
     got = launch(machine("tiny", pixels, kernel), size * size, ky * kx, nx * ny_done, *sums)
     planes = [[want[c * ny * nx + p] for c in range(8)] for p in range(nx * ny_done)]
     assert got == planes
@@ -145,14 +145,14 @@ def test_undefined_elements_stay_in_their_cell():
     for weight, defined in ((0, True), (1, False)):
         m = machine("tiny", [("b", range(16))], [("b", [1, 1, weight] + [1] * 13)])
         program = [
-            encode("LOAD", **ONCE, addr_lo=ACT + at, chunk_bytes=size, row_bytes=size, word_bytes=size, sp_base=to)
+            encode("LOAD", **ONCE, addr=ACT + at, chunk_bytes=size, row_bytes=size, word_bytes=size, sp_base=to)
             for at, size, to in ((1, 1, 1), (3, 13, 3), (0, 1, 17))
         ]
         program += [
             words(m.config, WGT, 1, sp_base=WEIGHTS * 16, signal=1),
             encode("MATRIX", **ONE, lim_x=1, lim_y=1, wgt_base=WEIGHTS, wait=1, signal=1),
             encode("EPILOGUE", rows=1, out_type=3, out_base=0x400, wait=1 << 4, signal=1),
-            encode("STORE", **ONCE, addr_lo=OUT, chunk_bytes=32, word_bytes=16, sw=16, sp_base=0x400, wait=1 << 8),
+            encode("STORE", **ONCE, addr=OUT, chunk_bytes=32, word_bytes=16, sw=16, sp_base=0x400, wait=1 << 8),
         ]
         assert m.launch(program).error is None
         flags = [bool(m.memory.dram_defined[OUT + 4 * c]) for c in range(8)]

@@ -19,8 +19,8 @@ def valid(kind):
     c = layout.config("tiny")
     loop = dict(n0=1, n1=1, n2=1, n3=1, chunk_bytes=4, word_bytes=4)
     return {
-        "LOAD": dict(loop, addr_lo=IN_A, row_bytes=4),
-        "STORE": dict(loop, addr_lo=OUT),
+        "LOAD": dict(loop, addr=IN_A, row_bytes=4),
+        "STORE": dict(loop, addr=OUT),
         "EPILOGUE": dict(rows=1, out_type=3, out_pitch=32),
         "MATRIX": dict(first=1, nx=c.acc_rows, ny=1, sx=1, sy=1, kx=1, ky=1, ncb=1, lim_x=1, lim_y=1, idx=1, idy=1),
     }[kind]
@@ -66,14 +66,14 @@ def valid(kind):
         ("MATRIX", dict(DEPTHWISE, wgt_base=4088), "SPAD_RANGE"),
         ("EPILOGUE", dict(rows=64), None),
         ("EPILOGUE", dict(rows=64, acc_base=1), "FIELD"),
-        ("LOAD", dict(isa=2, n0=0), "VERSION"),
+        ("LOAD", dict(isa=1, n0=0), "VERSION"),
         ("LOAD", dict(sp_base=4 * 1024 * 16), "SPAD_RANGE"),
         ("STORE", dict(sp_base=-16 & 0x7FFFFFF0), "SPAD_RANGE"),
         ("MATRIX", dict(wgt_base=4090), "SPAD_RANGE"),
-        ("LOAD", dict(addr_lo=0x10000), "READ_BUS"),
-        ("LOAD", dict(addr_hi=1), "READ_BUS"),
-        ("STORE", dict(addr_lo=0xFFFE), "WRITE_BUS"),
-        ("LOAD", dict(row_bytes=0, addr_hi=1), None),
+        ("LOAD", dict(addr=0x10000), "READ_BUS"),
+        ("LOAD", dict(addr=1 << 32), "READ_BUS"),
+        ("STORE", dict(addr=0xFFFE), "WRITE_BUS"),
+        ("LOAD", dict(row_bytes=0, addr=1 << 32), None),
     ],
 )
 def test_errors(kind, fields, code):

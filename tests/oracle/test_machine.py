@@ -73,7 +73,7 @@ def matmul_program(chip, dtype, m, k, columns):
         wait = {"wait": 1 << 5} if number else {}
         program.append(
             load(
-                addr_lo=IN_A,
+                addr=IN_A,
                 row_bytes=k * source,
                 step0=lanes * source,
                 chunk_bytes=lanes * source,
@@ -96,7 +96,7 @@ def matmul_program(chip, dtype, m, k, columns):
                     load(
                         transpose=1,
                         esize_log2=source.bit_length() - 1,
-                        addr_lo=IN_B + (b * lanes * columns + first) * source,
+                        addr=IN_B + (b * lanes * columns + first) * source,
                         row_bytes=max(0, columns - first) * source,
                         chunk_bytes=chunk,
                         word_bytes=chunk,
@@ -110,7 +110,7 @@ def matmul_program(chip, dtype, m, k, columns):
                 )
         program.append(
             matrix(
-                bf16=int(element == 2),
+                dtype=int(element == 2),
                 first=int(number == 0),
                 skip_special=int(number < len(passes) - 1),
                 act_base=0,
@@ -131,7 +131,7 @@ def matmul_program(chip, dtype, m, k, columns):
             "EPILOGUE",
             acc_fp32=int(element == 2),
             rows=m,
-            out_type=layout.enum("OUT", "RAW32" if element == 1 else "FP32"),
+            out_type=layout.enum("DTYPE", "RAW32" if element == 1 else "FP32"),
             out_base=out_word * word,
             out_pitch=row_words * word,
             wait=1 << 4,
@@ -140,7 +140,7 @@ def matmul_program(chip, dtype, m, k, columns):
     )
     program.append(
         store(
-            addr_lo=OUT,
+            addr=OUT,
             chunk_bytes=columns * 4,
             word_bytes=word,
             n1=m,
@@ -186,7 +186,7 @@ def conv_program(chip, h, w, channels, kernel, stride, pad, epilogue, params):
     slot = word // 2 if c.cells <= word // 2 else word
     program = [
         load(
-            addr_lo=IN_A,
+            addr=IN_A,
             row_bytes=h * w * channels,
             step0=channels,
             chunk_bytes=channels,
@@ -195,7 +195,7 @@ def conv_program(chip, h, w, channels, kernel, stride, pad, epilogue, params):
             ss0=word,
         ),
         load(
-            addr_lo=IN_B,
+            addr=IN_B,
             row_bytes=channels,
             chunk_bytes=channels,
             word_bytes=channels,
@@ -208,7 +208,7 @@ def conv_program(chip, h, w, channels, kernel, stride, pad, epilogue, params):
             ss2=word,
         ),
         load(
-            addr_lo=PARAMS,
+            addr=PARAMS,
             row_bytes=params * 4,
             chunk_bytes=4 * c.cells,
             step0=4 * c.cells,
@@ -254,7 +254,7 @@ def conv_program(chip, h, w, channels, kernel, stride, pad, epilogue, params):
             **epilogue,
         ),
         store(
-            addr_lo=OUT + 1,
+            addr=OUT + 1,
             chunk_bytes=c.cells,
             word_bytes=word,
             n1=oh * ow,
@@ -277,7 +277,7 @@ def test_conv_program_with_epilogue(chip):
             [r.getrandbits(14) for _ in range(c.cells)],
             [fp32(r, 116, 119) & 0x7FFFFFFF for _ in range(c.cells)],
         )
-        fields = dict(bias_en=1, scale_en=1, out_zp=-4, int_lo=-4, int_hi=120, out_type=layout.enum("OUT", "INT8"))
+        fields = dict(bias_en=1, scale_en=1, out_zp=-4, int_lo=-4, int_hi=120, out_type=layout.enum("DTYPE", "INT8"))
         program, oh, ow = conv_program(chip, h, w, channels, kernel, stride, pad, fields, 2 * c.cells)
         m = machine(chip)
         put(m, IN_A, x, "B"), put(m, IN_B, weight, "B"), put(m, PARAMS, bias + scale, "I")
@@ -316,7 +316,7 @@ def run_load(m, store_words=4, **fields):
     result = m.launch(
         [
             encode("LOAD", **{**dict(n0=1, n1=1, n2=1, n3=1), **fields}, signal=1),
-            store(addr_lo=OUT, chunk_bytes=word * store_words, word_bytes=word, sw=word, wait=1),
+            store(addr=OUT, chunk_bytes=word * store_words, word_bytes=word, sw=word, wait=1),
         ]
     )
     assert result.error is None and result.hang is None
@@ -329,22 +329,22 @@ def test_load_padding_and_packing():
     m = machine("tiny")
     put(m, IN_A, list(range(1, 100)), "B")
     # positions -2..3 of a row of 3 bytes: pad bytes follow the destination address mod 4
-    got = run_load(m, addr_lo=IN_A, row_bytes=3, pos0=-2, chunk_bytes=6, word_bytes=16, pad=0xD3C2B1A0)
+    got = run_load(m, addr=IN_A, row_bytes=3, pos0=-2, chunk_bytes=6, word_bytes=16, pad=0xD3C2B1A0)
     pad = [0xA0, 0xB1, 0xC2, 0xD3]
     assert got[:16] == pad[:2] + [1, 2, 3] + [pad[k % 4] for k in range(5, 16)] and got[16:] == [None] * 48
     # two chunks in one word, the first fills the rest; overlapping windows
-    got = run_load(m, addr_lo=IN_A, row_bytes=9, step0=2, chunk_bytes=4, word_bytes=4, n0=3, ss0=5)
+    got = run_load(m, addr=IN_A, row_bytes=9, step0=2, chunk_bytes=4, word_bytes=4, n0=3, ss0=5)
     assert got[:16] == [1, 2, 3, 4, 0, 3, 4, 5, 6, 0, 5, 6, 7, 8, 0, 0]
     # row limit: row 0 (position -1) and row 2 (position 1 of 1) are padding
     got = run_load(
-        m, addr_lo=IN_A, row_bytes=16, chunk_bytes=16, word_bytes=16, n1=3, ds1=16, ss1=16, rp0=-1, rp1=1, row_limit=1
+        m, addr=IN_A, row_bytes=16, chunk_bytes=16, word_bytes=16, n1=3, ds1=16, ss1=16, rp0=-1, rp1=1, row_limit=1
     )
     assert got[:48] == [0] * 16 + list(range(17, 33)) + [0] * 16
     # words of 3 bytes, the last shorter
-    got = run_load(m, addr_lo=IN_A, row_bytes=16, chunk_bytes=7, word_bytes=3, sw=16)
+    got = run_load(m, addr=IN_A, row_bytes=16, chunk_bytes=7, word_bytes=3, sw=16)
     assert [got[k] for k in (0, 1, 2, 3, 16, 17, 18, 32, 33)] == [1, 2, 3, 0, 4, 5, 6, 7, 0]
     # excess beyond the word is dropped
-    got = run_load(m, addr_lo=IN_A, row_bytes=16, chunk_bytes=16, word_bytes=16, sp_base=12)
+    got = run_load(m, addr=IN_A, row_bytes=16, chunk_bytes=16, word_bytes=16, sp_base=12)
     assert got[:18] == [None] * 12 + [1, 2, 3, 4, None, None]
 
 
@@ -353,9 +353,7 @@ def test_load_terms_and_transposition():
     values = [0x3F8FFFFF, 0x40490FDB, 0xFF800000, 0x00000001, 0x7F7FFFFF, 0xC2F6E979]
     put(m, IN_A, values, "I")
     for t in range(3):
-        got = run_load(
-            m, addr_lo=IN_A, row_bytes=24, pos0=-4, chunk_bytes=32, word_bytes=32, conv=t + 1, pad=0x22221111
-        )
+        got = run_load(m, addr=IN_A, row_bytes=24, pos0=-4, chunk_bytes=32, word_bytes=32, conv=t + 1, pad=0x22221111)
         halves = [got[k] | got[k + 1] << 8 for k in range(0, 16, 2)]
         assert halves == [0x1111] + [n.split(v)[t] for v in values] + [0x2222]
         got = run_load(
@@ -363,7 +361,7 @@ def test_load_terms_and_transposition():
             transpose=1,
             esize_log2=2,
             conv=t + 1,
-            addr_lo=IN_A,
+            addr=IN_A,
             row_bytes=12,
             chunk_bytes=12,
             word_bytes=12,
@@ -379,7 +377,7 @@ def test_load_terms_and_transposition():
         m,
         transpose=1,
         esize_log2=1,
-        addr_lo=IN_A,
+        addr=IN_A,
         row_bytes=4,
         chunk_bytes=6,
         word_bytes=6,
@@ -398,9 +396,9 @@ def test_undefined_follows_the_value():
         put(m, IN_A, [1, 2, 3, 4], "B")
         put(m, IN_B, weight, "B")
         program = [
-            load(addr_lo=IN_A, row_bytes=4, chunk_bytes=2, word_bytes=2, sp_base=1),  # bytes 1 and 2 of word 0
+            load(addr=IN_A, row_bytes=4, chunk_bytes=2, word_bytes=2, sp_base=1),  # bytes 1 and 2 of word 0
             load(
-                addr_lo=IN_B,
+                addr=IN_B,
                 row_bytes=4,
                 pos0=-1,
                 chunk_bytes=16,
@@ -412,7 +410,7 @@ def test_undefined_follows_the_value():
             ),
             matrix(first=1, wgt_base=1, wait=1, signal=1),
             encode("EPILOGUE", rows=1, out_type=3, out_base=0x400, out_pitch=32, wait=1 << 4, signal=1),
-            store(addr_lo=OUT, chunk_bytes=4, word_bytes=16, sp_base=0x400, wait=1 << 8),
+            store(addr=OUT, chunk_bytes=4, word_bytes=16, sp_base=0x400, wait=1 << 8),
         ]
         result = m.launch(program)
         assert bool(m.memory.dram_defined[OUT]) == defined
@@ -433,7 +431,7 @@ def test_skipped_and_absent_lanes_are_defined():
         (1, 0, 0x7F80, True),
         (0, 1, 0x8001, False),
     ):
-        d = SimpleNamespace(bf16=1, skip_special=skip, absent=absent)
+        d = SimpleNamespace(dtype=1, skip_special=skip, absent=absent)
         got = accumulate(d, 0, Operand(d, pairs([one, 0x1234], a_flags)), Operand(d, pairs([one, weight], [1, 1])))
         assert got == (0x3F800000 if defined else None)
 
@@ -445,12 +443,12 @@ def run_epilogue(m, residual, **fields):
     fill = load(chunk_bytes=2 * word, word_bytes=word, sw=word, sp_base=8 * word, pad=0xEEEEEEEE)
     put(m, IN_A, residual, "B")
     res = load(
-        addr_lo=IN_A, row_bytes=len(residual), chunk_bytes=len(residual), word_bytes=word, sw=word, sp_base=4 * word
+        addr=IN_A, row_bytes=len(residual), chunk_bytes=len(residual), word_bytes=word, sw=word, sp_base=4 * word
     )
     weights = load(chunk_bytes=c.lanes, word_bytes=c.lanes, n0=c.cells + 1, sp_base=16 * word, ss0=word, signal=1)
     mac = matrix(first=1, act_base=16, wgt_base=17, wait=1, signal=1)
     epi = encode("EPILOGUE", rows=1, out_pitch=word, wait=1 << 4, signal=1, **fields)
-    stored = store(addr_lo=OUT, chunk_bytes=2 * word, word_bytes=word, sw=word, sp_base=8 * word, wait=1 << 8)
+    stored = store(addr=OUT, chunk_bytes=2 * word, word_bytes=word, sw=word, sp_base=8 * word, wait=1 << 8)
     result = m.launch([fill, res, weights, mac, epi, stored])
     assert (result.error, result.hang) == (None, None)
     return [v if f else None for v, f in zip(m.memory.dram[OUT : OUT + 2 * word], m.memory.dram_defined[OUT:])]
@@ -461,7 +459,7 @@ def test_epilogue_rows_in_words_and_slots(chip):
     """Residuals and outputs of 1, 2 and 4 bytes; a slot leaves the rest of its word, a row of whole words does not."""
     c = layout.config(chip)
     word, cells = c.word_bytes, c.cells
-    int8, half, single = (layout.enum("OUT", name) for name in ("INT8", "BF16", "FP32"))
+    int8, half, single = (layout.enum("DTYPE", name) for name in ("INT8", "BF16", "FP32"))
     ones = dict(res_en=1, res_base=4 * word, res_scale=0x3F800000)
     values = [(7 * i) % 100 for i in range(cells)]
     slot = cells <= word // 2
@@ -506,9 +504,9 @@ def test_matrix_input_dilation_and_pad():
     put(m, IN_A, [10, 20, 30], "B")
     put(m, IN_B, [1, 1, 1], "B")
     program = [
-        load(addr_lo=IN_A, row_bytes=3, chunk_bytes=1, word_bytes=1, step0=1, n0=3, ss0=16),
+        load(addr=IN_A, row_bytes=3, chunk_bytes=1, word_bytes=1, step0=1, n0=3, ss0=16),
         load(
-            addr_lo=IN_B,
+            addr=IN_B,
             row_bytes=3,
             chunk_bytes=1,
             word_bytes=1,
@@ -522,7 +520,7 @@ def test_matrix_input_dilation_and_pad():
         ),
         matrix(first=1, wgt_base=3, nx=7, kx=3, dx=1, ox=-1, lim_x=3, x_stride=1, idx=2, pad=1, wait=1, signal=1),
         encode("EPILOGUE", rows=7, out_type=3, out_base=0x1000, out_pitch=32, wait=1 << 4, signal=1),
-        store(addr_lo=OUT, chunk_bytes=4, word_bytes=4, n1=7, ds1=4, sp_base=0x1000, ss1=32, wait=1 << 8),
+        store(addr=OUT, chunk_bytes=4, word_bytes=4, n1=7, ds1=4, sp_base=0x1000, ss1=32, wait=1 << 8),
     ]
     assert m.launch(program).error is None
     x = [1, 10, 1, 20, 1, 30, 1, 1, 1]

@@ -11,7 +11,7 @@ from bench.programs import program
 
 from .draw import FIRST_OF_DAY
 
-COUNT, LEAST, FEATURES = 1000, 2, 20
+COUNT, LEAST, FEATURES = 1000, 2, 22
 
 
 def load_features(f, word):
@@ -64,6 +64,11 @@ def broken_depthwise(p):
         yield "a broken depthwise MATRIX"
 
 
+def as_added(stride):
+    """A stride of DRAM as the chip adds it: modulo 2^40, with its sign."""
+    return (stride + (1 << 39)) % (1 << 40) - (1 << 39)
+
+
 def features(p, word):
     out = set()
     for op in p.operations:
@@ -78,8 +83,11 @@ def features(p, word):
                 out.add("an EPILOGUE waits for one before it")
         elif op.kind == "STORE" and f["n0"] * f["chunk_bytes"] > 0xFFFF:
             out.add("a row of more than 2^16 bytes is written")
-        if op.kind in ("LOAD", "STORE") and any(f[f"n{i}"] > 1 and abs(f[f"ds{i}"]) >> 30 for i in (1, 2, 3)):
-            out.add(f"{op.kind}: a stride of about 2^31")
+        if op.kind in ("LOAD", "STORE"):
+            farthest = max((abs(as_added(f[f"ds{i}"])) for i in (1, 2, 3) if f[f"n{i}"] > 1), default=0)
+            if farthest >> 30:
+                islands = round(farthest / (1 << 31))
+                out.add(f"{op.kind}: a stride of about 2^31" if islands == 1 else f"{op.kind}: a stride beyond 2^31")
     out.update(broken_depthwise(p))
     if p.expected and p.expected.changes:
         out.add("descriptors that end with an error")
@@ -96,9 +104,9 @@ def test_each_feature_is_drawn(chip, first):
     assert len(count) == FEATURES and min(count.values()) >= LEAST, f"{chip} from {first}: {count.most_common()[::-1]}"
 
 
-@pytest.mark.parametrize(("chip", "number"), [("tiny", 21245326283243547), ("odd", 21245327205990453)])
+@pytest.mark.parametrize(("chip", "number"), [("tiny", 1127), ("odd", 1115)])
 def test_room_for_the_last_dump(chip, number):
     """Two rows of more than 2^16 bytes leave little of the memory to which a program stores; every region has its place
     there still."""
     stored = [op for op in program(chip, number).operations if op.kind == "STORE"]
-    assert sum(op.fields["n0"] * op.fields["chunk_bytes"] > 1 << 16 for op in stored) >= 1
+    assert sum(op.fields["n0"] * op.fields["chunk_bytes"] > 1 << 16 for op in stored) >= 2

@@ -55,7 +55,7 @@ CORNERS = {
 def words(address, count, to, c, **fields):
     size = count * c.word_bytes
     lengths = dict(chunk_bytes=size, row_bytes=size, word_bytes=c.word_bytes, sw=c.word_bytes)
-    return encode("LOAD", **ONCE, addr_lo=address, sp_base=to * c.word_bytes, **lengths, **fields)
+    return encode("LOAD", **ONCE, addr=address, sp_base=to * c.word_bytes, **lengths, **fields)
 
 
 def dump(c, half, rows, to, wait):
@@ -64,17 +64,17 @@ def dump(c, half, rows, to, wait):
     row = dict(chunk_bytes=4 * c.cells, word_bytes=c.word_bytes, sw=c.word_bytes, ss1=pitch, ds1=4 * c.cells)
     return [
         encode("EPILOGUE", half=half, rows=rows, out_type=3, out_base=out, out_pitch=pitch, wait=wait, signal=1),
-        encode("STORE", **ONCE | dict(n1=rows), addr_lo=to, sp_base=out, wait=1 << 8, signal=1, **row),
+        encode("STORE", **ONCE | dict(n1=rows), addr=to, sp_base=out, wait=1 << 8, signal=1, **row),
     ]
 
 
 def program(c, bf16, fields):
     """The corner, another window into the other half, the corner on top of itself, and a block of the plain mode over
     both halves between and behind them."""
-    corner = ONE | dict(bf16=bf16, pad=0x85) | fields
+    corner = ONE | dict(dtype=bf16, pad=0x85) | fields
     rows = corner["nx"] * corner["ny"]
-    other = ONE | dict(bf16=bf16, half=1, nx=rows, lim_x=5, kx=1 + (rows < 63), pad=3, wgt_base=WGT + 11)
-    plain = ONE | dict(bf16=bf16, depthwise=0, nx=rows, lim_x=40, first=0, wgt_base=WGT + 20)
+    other = ONE | dict(dtype=bf16, half=1, nx=rows, lim_x=5, kx=1 + (rows < 63), pad=3, wgt_base=WGT + 11)
+    plain = ONE | dict(dtype=bf16, depthwise=0, nx=rows, lim_x=40, first=0, wgt_base=WGT + 20)
     small = corner | dict(nx=1, ny=1, wgt_base=WGT + 13, first=0)
     matrices = [
         corner | dict(first=1, wait=1),

@@ -22,12 +22,12 @@ def token(engine, k):
 def load(word=0, words=4, address=0, **more):
     size = words * WORD
     more = dict(row_bytes=size, chunk_bytes=size, word_bytes=WORD, sw=WORD, sp_base=word * WORD, n0=1, n1=1) | more
-    return layout.encode("LOAD", **dict(n2=1, n3=1, addr_lo=address, tag=1) | more)
+    return layout.encode("LOAD", **dict(n2=1, n3=1, addr=address, tag=1) | more)
 
 
 def store(word=0, words=4, address=4096, **more):
     more = dict(chunk_bytes=words * WORD, word_bytes=WORD, sw=WORD, sp_base=word * WORD, n0=1, n1=1, n2=1) | more
-    return layout.encode("STORE", **dict(n3=1, addr_lo=address, tag=3) | more)
+    return layout.encode("STORE", **dict(n3=1, addr=address, tag=3) | more)
 
 
 def matrix(**more):

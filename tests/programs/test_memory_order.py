@@ -17,7 +17,7 @@ ROWS = 8
 def load(word, address, row, **tokens):
     return encode(
         "LOAD",
-        addr_lo=address,
+        addr=address,
         row_bytes=word,
         chunk_bytes=word,
         n0=1,
@@ -36,7 +36,7 @@ def load(word, address, row, **tokens):
 def store(word, address, row, **tokens):
     return encode(
         "STORE",
-        addr_lo=address,
+        addr=address,
         chunk_bytes=word,
         n0=1,
         n1=ROWS,
@@ -92,13 +92,13 @@ def epilogue_chain(chip, token, residual):
     one = dict(n0=1, n1=1, n2=1, n3=1, word_bytes=word, sw=word)
     region = (4 + (rows - 1) * words) * word  # the last row of the first epilogue; it begins at word 4
     size = 4 * words * word
-    params = dict(addr_lo=FROM, row_bytes=size, chunk_bytes=size, **one)
+    params = dict(addr=FROM, row_bytes=size, chunk_bytes=size, **one)
     out = dict(rows=1, out_type=3, bias_en=1, param_base=region // word, out_base=0)
     if residual:
         out = dict(rows=1, out_type=2, acc_fp32=1, res_en=1, res_type=2, res_base=region, out_base=0)
     program = [
         encode("LOAD", **params, sp_base=2048 * word, signal=1),
-        encode("LOAD", **params | dict(addr_lo=VIA), sp_base=region, signal=1 << 1),
+        encode("LOAD", **params | dict(addr=VIA), sp_base=region, signal=1 << 1),
         encode("MATRIX", first=1, nx=rows, ny=1, sx=1, sy=1, kx=1, ky=1, ncb=1, idx=1, idy=1, wait=1, signal=1),
         encode(
             "EPILOGUE",
@@ -112,7 +112,7 @@ def epilogue_chain(chip, token, residual):
             signal=1 << 1 if token else 0,
         ),
         encode("EPILOGUE", **out, wait=1 << 9 if token else 0, signal=1 << 2),
-        encode("STORE", addr_lo=TO, chunk_bytes=words * word, **one, wait=1 << 10),
+        encode("STORE", addr=TO, chunk_bytes=words * word, **one, wait=1 << 10),
     ]
     chip.put(VIA, bytes(size))
     done = chip.launch(program)

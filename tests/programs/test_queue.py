@@ -16,8 +16,8 @@ RING, DATA = 0x100_0000, 0x4000
 def cheap(kind, **fields):
     """A descriptor of one step."""
     one = {
-        "LOAD": dict(LOOPS, chunk_bytes=4, word_bytes=4, row_bytes=4, addr_lo=DATA),
-        "STORE": dict(LOOPS, chunk_bytes=4, word_bytes=4, addr_lo=DATA + 64),
+        "LOAD": dict(LOOPS, chunk_bytes=4, word_bytes=4, row_bytes=4, addr=DATA),
+        "STORE": dict(LOOPS, chunk_bytes=4, word_bytes=4, addr=DATA + 64),
         "MATRIX": dict(first=1, nx=1, ny=1, sx=1, sy=1, kx=1, ky=1, ncb=1, idx=1, idy=1),
         "EPILOGUE": dict(rows=1, out_type=3),
         "NOP": {},
@@ -110,7 +110,7 @@ def test_first_error_wins(chip, code):
     """A LOAD whose answer, an error, comes 300 cycles after the next descriptor is refused; and answers that come while
     the chip drains."""
     chip.set_memory_model("latency=300", 1)
-    outside = [cheap("LOAD", addr_hi=255, addr_lo=i * 64) for i in range(3)]
+    outside = [cheap("LOAD", addr=255 << 32 | i * 64) for i in range(3)]
     broken = {"FIELD": cheap("EPILOGUE", rows=0), "VERSION": cheap("NOP", isa=0), "OPCODE": cheap("VECTOR")}[code]
     ring_bell(chip, *outside, broken)
     assert chip.wait(5_000)[0] == chips.IRQ
@@ -142,8 +142,8 @@ def failing(c):
     end = words * word
     return {
         "decode": (cheap("EPILOGUE", rows=0), "FIELD", 0),
-        "read": (cheap("LOAD", addr_hi=0xFF, addr_lo=0x1000), "READ_BUS", 0xFF_0000_1000),
-        "write": (cheap("STORE", addr_hi=0xFE, addr_lo=0x2000), "WRITE_BUS", 0xFE_0000_2000),
+        "read": (cheap("LOAD", addr=0xFF_0000_1000), "READ_BUS", 0xFF_0000_1000),
+        "write": (cheap("STORE", addr=0xFE_0000_2000), "WRITE_BUS", 0xFE_0000_2000),
         "LOAD": (cheap("LOAD", sp_base=end + word, row_bytes=0), "SPAD_RANGE", end + word),
         "columns": (
             cheap("LOAD", transpose=1, esize_log2=2, sp_base=end + 6 * word, row_bytes=0),
@@ -268,7 +268,7 @@ def test_words_of_one_address_stay_in_order(chip):
             chip,
             *[cheap("EPILOGUE", rows=rows, out_type=0, out_base=bank, out_pitch=bank)] * 3,
             cheap("LOAD", **words, signal=1),
-            cheap("STORE", addr_lo=to, wait=1),
+            cheap("STORE", addr=to, wait=1),
         )
         done(chip)
         assert chip.memory_read(to, 4) == pattern[-4:], f"{rows} rows"
@@ -305,7 +305,7 @@ def test_a_load_is_over_when_all_its_words_are_there(chip):
             chip,
             *[cheap("EPILOGUE", rows=c.acc_rows, out_type=0, out_base=bank, out_pitch=bank)] * 2,
             cheap("LOAD", n0=2, step0=4, ss0=c.word_bytes, row_bytes=8, sp_base=0, signal=1),
-            cheap("STORE", addr_lo=to, wait=1),
+            cheap("STORE", addr=to, wait=1),
         )
         done(chip)
         assert chip.memory_read(to, 4) == bytes([turn]) * 4
@@ -315,7 +315,7 @@ def test_at_most_128_write_bursts(chip):
     """200 bursts whose answers, errors, come long after the 128th: the error is the first one's, whose address no
     later burst has taken the place of."""
     chip.set_memory_model("response=4000,bursts=256", 1)
-    ring_bell(chip, cheap("STORE", addr_hi=0xFE, addr_lo=0x2000, n1=200, ds1=4096))
+    ring_bell(chip, cheap("STORE", addr=0xFE_0000_2000, n1=200, ds1=4096))
     assert chip.wait(20_000)[0] == chips.IRQ
     assert chip.error() == Error("WRITE_BUS", 0, 0xFE_0000_2000)
 
@@ -326,7 +326,7 @@ def test_an_error_changes_no_beat_that_waits(chip):
     chip.set_ring(RING, 8)
     for nops in range(0, 120, 3):
         chip.set_memory_model("w=starved", 1)
-        stores = [cheap("STORE", addr_lo=DATA + 4096 * i) for i in range(4)]
+        stores = [cheap("STORE", addr=DATA + 4096 * i) for i in range(4)]
         ring_bell(chip, *stores, *[cheap("NOP")] * nops, cheap("NOP", isa=0))
         assert chip.wait(20_000)[0] == chips.IRQ
         assert chip.error() == Error("VERSION", len(stores) + nops, 0)
@@ -361,7 +361,7 @@ def test_a_beat_stays_until_its_last_word_is_taken(chip):
             cheap("LOAD", **one, row_bytes=word, signal=1),
             *[cheap("NOP")] * ahead,
             *[cheap("EPILOGUE", rows=5, out_type=0, out_base=count * bank, out_pitch=bank)] * 12,
-            cheap("STORE", **one, addr_lo=to, wait=1),
+            cheap("STORE", **one, addr=to, wait=1),
         )
         done(chip)
         assert chip.memory_read(to, len(source)) == source, f"{ahead} ahead"

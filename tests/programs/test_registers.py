@@ -17,7 +17,7 @@ def test_interrupt_enable(chip, enable):
     chip.write("IRQ_ENABLE", enable)
     for name, descriptor, bit in (
         ("done", cheap("NOP"), chips.DONE_IRQ),
-        ("error", cheap("NOP", isa=2), chips.ERROR_IRQ),
+        ("error", cheap("NOP", isa=1), chips.ERROR_IRQ),
     ):
         ring_bell(chip, descriptor)
         reason, _ = chip.wait(2_000)

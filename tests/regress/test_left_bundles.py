@@ -71,8 +71,8 @@ def test_a_planted_fault_is_named(case, name, outcomes, mutants, tmp_path, monke
 def descriptors(**broken) -> list[bytes]:
     step = dict(n0=1, n1=1, n2=1, n3=1, chunk_bytes=4, word_bytes=4)
     return [
-        to_bytes(encode("LOAD", **step, addr_lo=0x2000, row_bytes=4, signal=1)),
-        to_bytes(encode("STORE", **{**step, "addr_lo": 0x3000, "wait": 1, **broken})),
+        to_bytes(encode("LOAD", **step, addr=0x2000, row_bytes=4, signal=1)),
+        to_bytes(encode("STORE", **{**step, "addr": 0x3000, "wait": 1, **broken})),
     ]
 
 
@@ -137,7 +137,7 @@ def refused(chip, name: str, *raw: bytes, inject: str | None = None, ring: int |
     return {"code": error.code, "index": error.index, "said": row["error"]}
 
 
-OUTSIDE = {"addr_hi": 0x7F}, {"addr_hi": 0xFF, "addr_lo": 0}, {"addr_lo": 0x0800_0000}
+OUTSIDE = {"addr": 0x7F_0000_3000}, {"addr": 0xFF_0000_0000}, {"addr": 0x0800_0000}
 
 
 @pytest.mark.parametrize("outside", OUTSIDE, ids=lambda row: "-".join(f"{k}={v:x}" for k, v in row.items()))

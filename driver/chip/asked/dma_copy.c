@@ -10,8 +10,7 @@ static void emit_copy(chip_builder *b, uint64_t to, uint64_t from, int64_t bytes
     presil_desc *d = &op->d;
     op->operand = OPERAND_INPUT;
     chip_need(op, STORE, stored);
-    presil_load_addr_lo_set(d, (uint32_t)from);
-    presil_load_addr_hi_set(d, (int64_t)(from >> 32));
+    presil_load_addr_set(d, from);
     presil_load_row_bytes_set(d, n * chunk);
     presil_load_step0_set(d, chunk);
     presil_load_chunk_bytes_set(d, chunk);
@@ -27,8 +26,7 @@ static void emit_copy(chip_builder *b, uint64_t to, uint64_t from, int64_t bytes
     d = &op->d;
     op->operand = OPERAND_OUTPUT;
     chip_need(op, LOAD, loaded);
-    presil_store_addr_lo_set(d, (uint32_t)to);
-    presil_store_addr_hi_set(d, (int64_t)(to >> 32));
+    presil_store_addr_set(d, to);
     presil_store_chunk_bytes_set(d, chunk);
     presil_store_word_bytes_set(d, word);
     presil_store_n0_set(d, n);

@@ -156,8 +156,6 @@ static void fill(const presil_chip *chip, const presil_conv2d_weight_grad_desc *
     p->in_c = (int64_t)p->blocks * p->block;
 }
 
-static bool fits(int64_t v) { return v >= INT32_MIN && v <= INT32_MAX; }
-
 static int check_fields(const chip_problem *p, presil_error_buffer *error) {
     const chip_sum_axis *lane = &p->lane, *inner = &p->inner;
     int64_t last = (lane->count - 1) * lane->stride + (p->out_h - 1) * lane->dilation;
@@ -168,14 +166,18 @@ static int check_fields(const chip_problem *p, presil_error_buffer *error) {
             "stride %lld over %lld padded positions; the chip's LOAD checks 16 bits of them in steps of at most 127",
             (long long)lane->stride, (long long)lane->size);
     }
-    bool ok = fits(lane->stride * lane->act) && fits(inner->stride * inner->act) && fits(lane->wgt) &&
-              fits(inner->wgt) && fits(lane->size * p->in.esize) && fits(p->wgt_so * p->config->cells) &&
-              fits(p->in.sc * p->block) && fits(p->out.sc) && fits(p->out.sx) && fits(p->out.sy) &&
-              fits(p->res.sc * p->config->cells) && fits(p->res.sx) && fits(p->res.sy);
+    bool ok = lane->size * p->in.esize <= INT32_MAX && chip_stride_fits(lane->stride * lane->act) &&
+              chip_stride_fits(inner->stride * inner->act) && chip_strides_fit(lane->act, lane->size) &&
+              chip_strides_fit(inner->act, inner->size) && chip_strides_fit(lane->wgt, lane->count) &&
+              chip_strides_fit(inner->wgt, inner->count) && chip_stride_fits(p->wgt_so * p->config->cells) &&
+              chip_stride_fits(p->in.sc * p->block) && chip_stride_fits(p->out.sc) &&
+              chip_strides_fit(p->out.sx, p->out_w) && chip_strides_fit(p->out.sy, p->out_h) &&
+              chip_stride_fits(p->res.sc * p->config->cells) && chip_strides_fit(p->res.sx, p->out_w) &&
+              chip_strides_fit(p->res.sy, p->out_h);
     return ok ? PRESIL_OK
               : chip_fail(
                     error, PRESIL_EUNSUPPORTED,
-                    "a stride is 2 GiB or more; the chip's descriptors hold 32 bits: make the tensors contiguous");
+                    "a stride is 512 GiB or more; the chip's addresses have 40 bits: make the tensors contiguous");
 }
 
 int chip_plan_weight_grad(const presil_chip *chip, const presil_conv2d_weight_grad_desc *d, presil_plan **result,

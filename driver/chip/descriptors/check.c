@@ -289,7 +289,7 @@ static int check_epilogue(checker *k, const presil_desc *d) {
             if (access_word(k, wrapped(k, presil_epilogue_param_base(d) + w), false, false)) return -1;
         }
     }
-    const bool raw = presil_epilogue_out_type(d) == PRESIL_OUT_RAW32; /* has no residual */
+    const bool raw = presil_epilogue_out_type(d) == PRESIL_DTYPE_RAW32; /* has no residual */
     if (presil_epilogue_res_en(d) && !raw &&
         check_rows(k, presil_epilogue_res_base(d), presil_epilogue_res_pitch(d), rows,
                    res_bytes[presil_epilogue_res_type(d)], false))
@@ -388,12 +388,42 @@ static int start_first(checker *k) {
     return 0;
 }
 
-/* What decode refuses without looking at fields; NULL: nothing. */
+/* What a chip of this version doesn't have, in a descriptor of each kind; NULL: nothing. */
+static const char RESERVED[] = "reserved bits are not 0";
+
+static const char *unknown_load(const presil_desc *d) {
+    return presil_load_reserved(d) ? RESERVED : presil_load_conv(d) > PRESIL_CONV_TERM2 ? "unknown conversion" : NULL;
+}
+
+static const char *unknown_store(const presil_desc *d) {
+    return presil_store_reserved(d) ? RESERVED : presil_store_conv(d) ? "unknown conversion" : NULL;
+}
+
+static const char *unknown_matrix(const presil_desc *d) {
+    return presil_matrix_reserved(d)                    ? RESERVED
+           : presil_matrix_dtype(d) > PRESIL_DTYPE_BF16 ? "neither int8 nor bf16"
+                                                        : NULL;
+}
+
+static const char *unknown_epilogue(const presil_desc *d) {
+    const bool res = presil_epilogue_res_en(d) && presil_epilogue_res_type(d) > PRESIL_DTYPE_FP32;
+    return presil_epilogue_reserved(d)                               ? RESERVED
+           : res || presil_epilogue_out_type(d) > PRESIL_DTYPE_RAW32 ? "unknown type of elements"
+                                                                     : NULL;
+}
+
+/* What decode refuses whatever the configuration; NULL: nothing. */
 static const char *refused(const presil_desc *d) {
     const uint32_t op = presil_desc_opcode(d);
     if (op > PRESIL_OPCODE_STORE) return "unknown opcode";
-    if (presil_desc_isa(d) != PRESIL_ISA_VERSION) return "isa version";
-    return op == PRESIL_OPCODE_NOP && (presil_desc_wait(d) || presil_desc_signal(d)) ? "NOP with tokens" : NULL;
+    if (presil_desc_isa(d) != PRESIL_ISA_VERSION) return "isa version, not this driver's";
+    if (op == PRESIL_OPCODE_NOP && (presil_desc_wait(d) || presil_desc_signal(d))) return "NOP with tokens";
+    return op == PRESIL_OPCODE_LOAD       ? unknown_load(d)
+           : op == PRESIL_OPCODE_STORE    ? unknown_store(d)
+           : op == PRESIL_OPCODE_MATRIX   ? unknown_matrix(d)
+           : op == PRESIL_OPCODE_EPILOGUE ? unknown_epilogue(d)
+           : presil_desc_reserved(d)      ? RESERVED
+                                          : NULL;
 }
 
 static int run(checker *k) {

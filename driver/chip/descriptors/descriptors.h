@@ -61,12 +61,11 @@ int64_t chip_weight_word(const presil_desc *d, uint64_t n);
 
 /* The address of a LOAD or STORE. */
 static inline uint64_t chip_address(const presil_desc *d) {
-    return (uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d);
+    return presil_load_addr(d); /* STORE has it in the same place */
 }
-static inline void chip_address_set(presil_desc *d, uint64_t address) {
-    presil_load_addr_lo_set(d, (uint32_t)address);
-    presil_load_addr_hi_set(d, (int64_t)(address >> 32));
-}
+/* A stride of DRAM as the chip adds it: modulo 2^40, so no sum of as many as a descriptor walks overflows. */
+static inline int64_t chip_stride(int64_t stride) { return (int64_t)((uint64_t)stride << 24) >> 24; }
+static inline void chip_address_set(presil_desc *d, uint64_t address) { presil_load_addr_set(d, address); }
 static inline uint32_t chip_token_slot(uint32_t engine, uint32_t consumer) {
     return consumer < engine ? consumer : consumer - 1;
 } /* 0..3: counter of `engine` that it gives to `consumer` */

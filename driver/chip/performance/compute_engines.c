@@ -102,11 +102,11 @@ void matrix_step(performance *p) {
 
 /* ---- EPILOGUE */
 static uint32_t words_of(const presil_config *c, uint32_t kind) {
-    const uint32_t bytes = c->cells * (kind == PRESIL_OUT_INT8 ? 1 : kind == PRESIL_OUT_BF16 ? 2 : 4);
+    const uint32_t bytes = c->cells * (kind == PRESIL_DTYPE_INT8 ? 1 : kind == PRESIL_DTYPE_BF16 ? 2 : 4);
     return (uint32_t)ceil_div(bytes, c->word_bytes);
 }
 
-static uint32_t parameter_words(const presil_config *c) { return 2 * words_of(c, PRESIL_OUT_FP32); }
+static uint32_t parameter_words(const presil_config *c) { return 2 * words_of(c, PRESIL_DTYPE_FP32); }
 
 void epilogue_look(performance *p) {
     epilogue_engine *e = &p->epilogue;
@@ -150,7 +150,7 @@ static void load_sequencer(performance *p) {
     epilogue_engine *e = &p->epilogue;
     const presil_desc *d = e->slot[e->next];
     const uint32_t type = presil_epilogue_out_type(d);
-    const bool residual = presil_epilogue_res_en(d) && type != PRESIL_OUT_RAW32;
+    const bool residual = presil_epilogue_res_en(d) && type != PRESIL_DTYPE_RAW32;
     e->words = words_of(p->config, type);
     e->residual_words = residual ? words_of(p->config, presil_epilogue_res_type(d)) : 0;
     e->steps = e->residual_words > e->words ? e->residual_words : e->words;

@@ -75,11 +75,12 @@ static bool inside(int64_t at, int64_t length, uint64_t bytes) {
 
 /* Rows of a LOAD beyond row_limit are not read, so each row is looked at. */
 static bool load_inside(const presil_desc *d, uint64_t bytes) {
-    int64_t base = (int64_t)((uint64_t)presil_load_addr_hi(d) << 32 | presil_load_addr_lo(d)),
-            row_bytes = (int64_t)presil_load_row_bytes(d);
+    int64_t base = (int64_t)presil_load_addr(d), row_bytes = (int64_t)presil_load_row_bytes(d);
     int64_t from = max64(0, presil_load_pos0(d)), last = (int64_t)presil_load_pos0(d) +
                                                          ((int64_t)presil_load_n0(d) - 1) * presil_load_step0(d) +
                                                          presil_load_chunk_bytes(d);
+    const int64_t ds[3] = {chip_stride(presil_load_ds1(d)), chip_stride(presil_load_ds2(d)),
+                           chip_stride(presil_load_ds3(d))};
     int64_t length = min64(row_bytes, last) - from;
     if (presil_load_step0(d) < 0 || !near(base)) return false;
     if (length <= 0) return true;
@@ -89,9 +90,7 @@ static bool load_inside(const presil_desc *d, uint64_t bytes) {
                 int64_t row =
                     presil_load_rp0(d) + i1 * presil_load_rp1(d) + i2 * presil_load_rp2(d) + i3 * presil_load_rp3(d);
                 if (presil_load_row_limit(d) && (row < 0 || row >= presil_load_row_limit(d))) continue;
-                if (!inside(base + i1 * presil_load_ds1(d) + i2 * presil_load_ds2(d) + i3 * presil_load_ds3(d) + from,
-                            length, bytes))
-                    return false;
+                if (!inside(base + i1 * ds[0] + i2 * ds[1] + i3 * ds[2] + from, length, bytes)) return false;
             }
         }
     }
@@ -99,10 +98,10 @@ static bool load_inside(const presil_desc *d, uint64_t bytes) {
 }
 
 static bool store_inside(const presil_desc *d, uint64_t bytes) {
-    int64_t low = (int64_t)((uint64_t)presil_store_addr_hi(d) << 32 | presil_store_addr_lo(d)), high = low;
-    const int64_t reach[3] = {((int64_t)presil_store_n1(d) - 1) * presil_store_ds1(d),
-                              ((int64_t)presil_store_n2(d) - 1) * presil_store_ds2(d),
-                              ((int64_t)presil_store_n3(d) - 1) * presil_store_ds3(d)};
+    int64_t low = (int64_t)presil_store_addr(d), high = low;
+    const int64_t reach[3] = {((int64_t)presil_store_n1(d) - 1) * chip_stride(presil_store_ds1(d)),
+                              ((int64_t)presil_store_n2(d) - 1) * chip_stride(presil_store_ds2(d)),
+                              ((int64_t)presil_store_n3(d) - 1) * chip_stride(presil_store_ds3(d))};
     if (!near(low)) return false;
     for (int i = 0; i < 3; i++) {
         if (reach[i] < 0)

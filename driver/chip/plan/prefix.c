@@ -103,7 +103,7 @@ static presil_desc clear_accumulators(const presil_config *c, uint32_t half) {
 
 static presil_desc carry_scratchpad(const presil_config *c, uint64_t to) {
     presil_desc d = command(PRESIL_OPCODE_STORE);
-    presil_store_addr_lo_set(&d, (uint32_t)to), presil_store_addr_hi_set(&d, (int64_t)(to >> 32));
+    presil_store_addr_set(&d, to);
     presil_store_chunk_bytes_set(&d, c->word_bytes), presil_store_word_bytes_set(&d, c->word_bytes);
     presil_store_n0_set(&d, c->bank_words), presil_store_n1_set(&d, c->banks);
     presil_store_n2_set(&d, 1), presil_store_n3_set(&d, 1);
@@ -117,7 +117,7 @@ static uint32_t sums_pitch(const presil_config *c) { return chip_unit_of(c, 4).w
 
 static presil_desc carry_half(const presil_config *c, uint32_t half) {
     presil_desc d = command(PRESIL_OPCODE_EPILOGUE);
-    presil_epilogue_out_type_set(&d, PRESIL_OUT_RAW32);
+    presil_epilogue_out_type_set(&d, PRESIL_DTYPE_RAW32);
     presil_epilogue_half_set(&d, half);
     presil_epilogue_rows_set(&d, c->acc_rows);
     presil_epilogue_out_base_set(&d, (int64_t)half * c->acc_rows * sums_pitch(c));
@@ -127,7 +127,7 @@ static presil_desc carry_half(const presil_config *c, uint32_t half) {
 
 static presil_desc carry_accumulators(const presil_config *c, uint64_t to) {
     presil_desc d = command(PRESIL_OPCODE_STORE);
-    presil_store_addr_lo_set(&d, (uint32_t)to), presil_store_addr_hi_set(&d, (int64_t)(to >> 32));
+    presil_store_addr_set(&d, to);
     presil_store_chunk_bytes_set(&d, sums_bytes(c)), presil_store_word_bytes_set(&d, c->word_bytes);
     presil_store_n0_set(&d, c->acc_rows), presil_store_n1_set(&d, 2);
     presil_store_n2_set(&d, 1), presil_store_n3_set(&d, 1);

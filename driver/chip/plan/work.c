@@ -25,7 +25,8 @@ static chip_memory memory_of(const presil_config *c, const char *simulator) {
 static uint64_t kind_of(const presil_desc *d) {
     switch (presil_desc_opcode(d)) {
     case PRESIL_OPCODE_LOAD: return 1u << (presil_load_conv(d) != PRESIL_CONV_NONE) | presil_load_transpose(d) << 2;
-    case PRESIL_OPCODE_MATRIX: return 8u << presil_matrix_bf16(d) | presil_matrix_depthwise(d) << 10;
+    case PRESIL_OPCODE_MATRIX:
+        return 8u << (presil_matrix_dtype(d) == PRESIL_DTYPE_BF16) | presil_matrix_depthwise(d) << 10;
     case PRESIL_OPCODE_EPILOGUE: return 32u << presil_epilogue_out_type(d) | presil_epilogue_res_en(d) << 9;
     default: return 0;
     }

@@ -145,13 +145,17 @@ static int check_strides(const chip_problem *p, presil_error_buffer *error) {
                                    {p->out.sy, p->out.sx, p->out.sc, 0},
                                    {p->res.sy, p->res.sx, p->res.sc, 0},
                                    {p->wgt_so, p->wgt_sk, p->wgt_sy, p->wgt_sx}};
+    const int64_t counts[4][4] = {{p->in_h, p->in_w, p->in_c, 1},
+                                  {p->out_h, p->out_w, p->out_c, 1},
+                                  {p->out_h, p->out_w, p->out_c, 1},
+                                  {1, 1, 1, 1}};
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < 4; k++) {
-            if (chip_stride_fits(strides[i][k]) || (i == 2 && !p->has_res)) continue;
-            return chip_fail(
-                error, PRESIL_EUNSUPPORTED,
-                "a stride of the %s is %lld bytes; the chip's descriptors hold 32 bits: make it contiguous", names[i],
-                (long long)strides[i][k]);
+            if (chip_strides_fit(strides[i][k], counts[i][k]) || (i == 2 && !p->has_res)) continue;
+            return chip_fail(error, PRESIL_EUNSUPPORTED,
+                             "a stride of the %s is %lld bytes, %lld times; the chip's addresses have 40 bits: make it "
+                             "contiguous",
+                             names[i], (long long)strides[i][k], (long long)counts[i][k]);
         }
     }
     return PRESIL_OK;
@@ -202,15 +206,15 @@ int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uin
     bool fp32 = p->bf16;
     uint32_t type;
     switch (out_dtype) {
-    case PRESIL_INT8: type = PRESIL_OUT_INT8; break;
-    case PRESIL_BF16: type = PRESIL_OUT_BF16; break;
-    case PRESIL_FP32: type = PRESIL_OUT_FP32; break;
+    case PRESIL_INT8: type = PRESIL_DTYPE_INT8; break;
+    case PRESIL_BF16: type = PRESIL_DTYPE_BF16; break;
+    case PRESIL_FP32: type = PRESIL_DTYPE_FP32; break;
     case PRESIL_INT32:
         if (fp32) return chip_fail(error, PRESIL_EINVAL, "int32 output needs COMPUTE_INT8");
         if (scale || epilogue->clamp || epilogue->residual)
             return chip_fail(error, PRESIL_EUNSUPPORTED,
                              "int32 output is the raw accumulator: no scale, clamp or residual");
-        type = PRESIL_OUT_RAW32;
+        type = PRESIL_DTYPE_RAW32;
         break;
     default: return chip_fail(error, PRESIL_EINVAL, "output dtype %u is none of int8, bf16, fp32, int32", out_dtype);
     }
@@ -239,9 +243,9 @@ int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uin
     if (res != PRESIL_INT8 && res != PRESIL_BF16 && res != PRESIL_FP32)
         return chip_fail(error, PRESIL_EUNSUPPORTED, "residual dtype %u is none of int8, bf16, fp32", res);
     presil_epilogue_res_en_set(d, 1);
-    presil_epilogue_res_type_set(d, res == PRESIL_INT8   ? PRESIL_RES_INT8
-                                    : res == PRESIL_BF16 ? PRESIL_RES_BF16
-                                                         : PRESIL_RES_FP32);
+    presil_epilogue_res_type_set(d, res == PRESIL_INT8   ? PRESIL_DTYPE_INT8
+                                    : res == PRESIL_BF16 ? PRESIL_DTYPE_BF16
+                                                         : PRESIL_DTYPE_FP32);
     presil_epilogue_res_zp_set(d, epilogue->residual_zero_point);
     presil_epilogue_res_scale_set(d, float_bits(epilogue->residual_scale));
     p->res_esize = res == PRESIL_INT8 ? 1 : res == PRESIL_BF16 ? 2 : 4;

@@ -167,7 +167,11 @@ void chip_problem_phase(const chip_problem *p, uint32_t n, chip_problem *phase);
 void chip_problem_lead(const chip_problem *p, chip_problem *lead);
 int64_t chip_gcd(int64_t a, int64_t b);
 int chip_problem_check(const chip_problem *p, presil_error_buffer *error);
-static inline bool chip_stride_fits(int64_t bytes) { return bytes >= INT32_MIN && bytes <= INT32_MAX; }
+/* The chip adds strides modulo 2^40: farther apart no two bytes of its DRAM lie. */
+static inline bool chip_stride_fits(int64_t bytes) { return bytes > -(INT64_C(1) << 39) && bytes < INT64_C(1) << 39; }
+static inline bool chip_strides_fit(int64_t bytes, int64_t count) {
+    return chip_stride_fits(bytes) && (double)(bytes < 0 ? -bytes : bytes) * (double)count < 0x1p41;
+}
 /* Of a loop that runs once where its stride does not fit. */
 static inline int64_t chip_loop_stride(int64_t bytes) { return chip_stride_fits(bytes) ? bytes : 0; }
 int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uint32_t out_dtype, bool bias, bool scale,

@@ -128,6 +128,8 @@ static const char *error_name(uint32_t code) {
 static const char *error_advice(const presil_chip *chip, uint32_t code, const presil_desc *d, uint64_t address) {
     if (code == PRESIL_ERROR_BUS_TIMEOUT)
         return ": see what holds the memory there; if it is only slow, a larger PRESIL_BUS_TIMEOUT";
+    if (code == PRESIL_ERROR_VERSION)
+        return ": the commands were made for a chip of another version: make them anew with this one's driver";
     if (code != PRESIL_ERROR_WINDOW) return "";
     if (address - chip->ring < chip->ring_bytes)
         return ": the fetch of commands was refused: the device's own memory needs a window for reads "

@@ -26,8 +26,7 @@ chip_op *chip_emit_load(chip_nest_state *s, chip_nest_pool *pool, chip_nest_slot
     presil_load_conv_set(d, l->conv);
     presil_load_transpose_set(d, l->transpose);
     presil_load_esize_log2_set(d, l->esize == 1 ? 0 : l->esize == 2 ? 1 : 2);
-    presil_load_addr_lo_set(d, (uint32_t)l->addr);
-    presil_load_addr_hi_set(d, (int64_t)(l->addr >> 32));
+    presil_load_addr_set(d, l->addr);
     presil_load_row_bytes_set(d, l->row_bytes);
     presil_load_pos0_set(d, l->pos0);
     presil_load_step0_set(d, l->step0);

@@ -14,8 +14,7 @@ static void emit_store(chip_nest_state *s, chip_nest_out *slot, const store_shap
     op->operand = OPERAND_OUTPUT;
     chip_need(op, EPILOGUE, after);
     slot->stored = s->b->seq[STORE];
-    presil_store_addr_lo_set(d, (uint32_t)l->addr);
-    presil_store_addr_hi_set(d, (int64_t)(l->addr >> 32));
+    presil_store_addr_set(d, l->addr);
     presil_store_chunk_bytes_set(d, l->chunk_bytes);
     presil_store_word_bytes_set(d, l->word_bytes);
     presil_store_n0_set(d, l->n[0]);

@@ -35,8 +35,10 @@ class Fault:
             table = {**layout.generated().FIELDS["COMMON"], **layout.generated().FIELDS.get(order[at].kind, {})}
             for name, value in changes.items():
                 word, low, width, _ = table[name]
-                mask = (1 << width) - 1
-                out[at][word] = out[at][word] & ~(mask << low) | (value & mask) << low
+                mask, low = (1 << width) - 1, 32 * word + low
+                whole = sum(w << 32 * k for k, w in enumerate(out[at]))
+                whole = whole & ~(mask << low) | (value & mask) << low
+                out[at] = [whole >> 32 * k & 0xFFFFFFFF for k in range(len(out[at]))]
         return out
 
 
@@ -54,7 +56,7 @@ COUNTS = {
 
 
 def field_errors(r, c, op):
-    """Changes of an operation that each are error FIELD: (counts of zero, the others, those of a mode)."""
+    """Changes of an operation that each are error FIELD: (counts of zero, the others, what later chips have, those of a mode)."""
     f, word = op.fields, c.word_bytes
     zeros, out = [{name: 0} for name in COUNTS.get(op.kind, ())], []
     if op.kind == "NOP":
@@ -88,7 +90,14 @@ def field_errors(r, c, op):
         out += [{"res_type": 3}, {"res_base": f["res_base"] + 1}] if f["res_en"] else []
         out += [{"clamp_lo": r.randint(1, 0x7FFFFF)}, {"clamp_hi": 0x80000001}] if f["clamp_en"] else []
         out += [{"acc_base": v} for v in (c.acc_rows - f["rows"] + 1, 0xFFFF)] + [{"rows": 0xFFFF}]
-    return zeros, out, depthwise_errors(r, f) if op.kind == "MATRIX" else []
+    later = later_errors(r, op.kind)
+    return zeros, out, later, depthwise_errors(r, f) if op.kind == "MATRIX" else []
+
+
+def later_errors(r, kind):
+    """Changes to types and conversions that this chip doesn't have."""
+    least = {"LOAD": [("conv", 4)], "STORE": [("conv", 1)], "MATRIX": [("dtype", 2)], "EPILOGUE": [("out_type", 4)]}
+    return [{name: r.randint(low, 15)} for name, low in least.get(kind, ())]
 
 
 def depthwise_errors(r, f):
@@ -111,7 +120,7 @@ def decode(r, c, order, at=None):
     if fields and r.random() < 0.7:
         changes, code = dict(r.choice(r.choice(fields))), "FIELD"
     if r.random() < 0.2 or code is None and r.random() < 0.5:
-        changes["isa"], code = r.choice((0, 2, 3, 5, 9, 15)), "VERSION"
+        changes["isa"], code = r.choice((0, 1, 3, 6, 10, 15)), "VERSION"
     if code is None or r.random() < 0.15:
         changes["opcode"], code = r.randint(5, 15), "OPCODE"
     return Fault("error", at, [(code, at, 0)], {at: changes})
@@ -190,13 +199,13 @@ def moved_away(r, c, order):
     at = r.choice(found)
     op, f, word = order[at], order[at].fields, c.word_bytes
     delta = r.choice((1 << r.randrange(34, 40), r.randrange(1, 60) * 2 * WINDOW_BYTES)) & (1 << 40) - 1
-    address = (f["addr_lo"] | f["addr_hi"] << 32) + delta & (1 << 40) - 1
-    moved = {**f, "addr_lo": address & 0xFFFFFFFF, "addr_hi": address >> 32}
+    address = f["addr"] + delta & (1 << 40) - 1
+    moved = {**f, "addr": address}
     runs_ = load_reads(moved, word) if op.kind == "LOAD" else [(a, 1) for a in rows(moved)]
     if not runs_:
         return None
     code = "READ_BUS" if op.kind == "LOAD" else "WRITE_BUS"
-    changes = {"addr_hi": address >> 32 | f["addr_hi"] >> 8 << 8}
+    changes = {"addr": address | f["addr"] >> 40 << 40}
     return Fault("error", at, [(code, at, runs_[0][0] // word * word)], {at: changes}, loose=at)
 
 

@@ -29,7 +29,7 @@ def matrix(r, c, acts, weights, rows_done):
     used = kx * ky * ncb * c.cells
     f = dict(nx=nx, ny=ny, kx=kx, ky=ky, ncb=ncb)
     f |= dict(
-        bf16=r.getrandbits(1),
+        dtype=r.getrandbits(1),
         half=r.getrandbits(1),
         skip_special=int(r.random() < 0.3),
         absent=int(r.random() < 0.5),
@@ -58,7 +58,7 @@ def depthwise(r, c, acts, weights, rows_done):
         ny -= 1
     f = dict(depthwise=1, nx=nx, ny=ny, kx=kx, ky=ky, ncb=1, idx=1, idy=1)
     f |= dict(
-        bf16=r.getrandbits(1),
+        dtype=r.getrandbits(1),
         half=r.getrandbits(1),
         skip_special=int(r.random() < 0.3),
         absent=int(r.random() < 0.3),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where random programs live: DRAM islands 2^31 bytes apart around multiples of 2^31, so that strides of ±2^31 lead
-from one to another and rows cross 4 GiB; and the values in them."""
+"""Where random programs live: DRAM islands 2^31 bytes apart around multiples of 2^31, so that strides of multiples
+of 2^31 lead from one to another and rows cross 4 GiB; and the values in them."""
 
 import random
 from functools import cache

@@ -24,13 +24,15 @@ def counts(r, limit):
 
 
 def hop(r, n):
-    """(which loop, sign, first island) of a stride of ±2^31, or (0, 0, island)."""
+    """(which loop, islands to go, first island) of a stride of a multiple of ±2^31, or (0, 0, island)."""
     loops = [i for i in (1, 2, 3) if 1 < n[i] <= ISLANDS]
     if not loops or r.random() < 0.75:
         return 0, 0, r.randrange(ISLANDS)
-    i, sign = r.choice(loops), r.choice((-1, 1))
-    spare = ISLANDS - n[i]
-    return i, sign, r.randint(0, spare) if sign > 0 else ISLANDS - 1 - r.randint(0, spare)
+    i = r.choice(loops)
+    go = r.randint(1, (ISLANDS - 1) // (n[i] - 1))
+    spare = ISLANDS - 1 - go * (n[i] - 1)
+    first = r.randint(0, spare)
+    return (i, go, first) if r.random() < 0.5 else (i, -go, ISLANDS - 1 - first)
 
 
 def place(r, region, reach, size, grid, word):
@@ -215,12 +217,12 @@ class Loads:
             room += span  # what lies behind the island is zero
         elif span > min(room // 2, 8192):
             return None
-        loop, sign, island = (0, 0, 0) if source else hop(r, n)
+        loop, go, island = (0, 0, 0) if source else hop(r, n)
         ds = [r.choice((0, r.randint(-200, 200), word * r.randint(-9, 9))) for _ in range(3)]
         if source:
             ds = [0, 0, 0]
         if loop:
-            ds[loop - 1] = -sign * r.randint(1, 60)  # of ±2^31 the one end is the last that fits
+            ds[loop - 1] = r.randint(-60, 60)
         reach_d = [d * (k - 1) for d, k in zip(ds, n[1:])]
         below, above = sum(min(0, v) for v in reach_d), sum(max(0, v) for v in reach_d) + span
         if above - below >= room:
@@ -235,7 +237,7 @@ class Loads:
         ):
             base -= (base + end) % word  # what is read ends with a beat
         if loop:
-            ds[loop - 1] += sign * APART
+            ds[loop - 1] += go * APART
         op = self.finish(fields, n, base, ds, loop)
         op.writes = [("S", low // word, -(-high // word))]
         return op
@@ -244,12 +246,12 @@ class Loads:
         r = self.r
         for i in (1, 2, 3):
             alone = n[i] == 1
-            fields[f"ds{i}"] = r.randrange(-(1 << 31), 1 << 31) if alone else ds[i - 1]
+            fields[f"ds{i}"] = r.randrange(-(1 << 63), 1 << 63) if alone else ds[i - 1] + (r.randint(-9, 9) << 40)
             if alone:
                 fields.setdefault(f"ss{i}", r.randrange(-(1 << 31), 1 << 31))
         base &= ADDRESS_MASK
         fields.update({f"n{i}": k for i, k in enumerate(n)})
-        fields.update(addr_lo=base & 0xFFFFFFFF, addr_hi=base >> 32 | r.getrandbits(24) << 8)
+        fields.update(addr=base | r.getrandbits(24) << 40)  # the chip's addresses have 40 bits
         return Operation("LOAD", fields)
 
 
@@ -316,7 +318,7 @@ class Stores:
     def dram(self, fields, n):
         """Rows side by side in random order and direction, or hopping from island to island."""
         r, row = self.r, n[0] * fields["chunk_bytes"]
-        loop, sign, island = hop(r, n)
+        loop, go, island = hop(r, n)
         ds, size = [0, 0, 0], row
         for i in r.sample((1, 2, 3), 3):
             if i == loop:
@@ -324,7 +326,7 @@ class Stores:
             ds[i - 1] = r.choice((-1, 1)) * (size + r.choice((0, 0, r.randint(0, 40))))
             size += abs(ds[i - 1]) * (n[i] - 1)
         if loop:
-            ds[loop - 1] = -sign * r.randint(1, 60)
+            ds[loop - 1] = r.randint(-60, 60)
             size += abs(ds[loop - 1]) * (n[loop] - 1)
         start = self.next + r.choice((0, r.randint(0, SKIPPED * self.c.word_bytes)))
         if start + size > output_bytes(self.c) - self.kept:
@@ -332,12 +334,12 @@ class Stores:
         self.next = start + size
         base = output_island(self.c, island) + start - sum(min(0, d * (k - 1)) for d, k in zip(ds, n[1:]))
         if loop:
-            ds[loop - 1] += sign * APART
+            ds[loop - 1] += go * APART
         for i in (1, 2, 3):
-            fields[f"ds{i}"] = ds[i - 1] if n[i] > 1 else r.randrange(-(1 << 31), 1 << 31)
+            fields[f"ds{i}"] = ds[i - 1] + (r.randint(-9, 9) << 40) if n[i] > 1 else r.randrange(-(1 << 63), 1 << 63)
             fields.setdefault(f"ss{i}", 0 if n[i] > 1 else r.randrange(-(1 << 31), 1 << 31))
         fields.update({f"n{i}": k for i, k in enumerate(n)})
-        fields.update(addr_lo=base & 0xFFFFFFFF, addr_hi=base >> 32 & 0xFF | r.getrandbits(24) << 8)
+        fields.update(addr=base & ADDRESS_MASK | r.getrandbits(24) << 40)
         op = Operation("STORE", fields)
         op.writes = [("D", a, a + row) for a in rows(fields)]
         return op
@@ -345,7 +347,7 @@ class Stores:
 
 def rows(f):
     """DRAM addresses of position 0 of each row of a LOAD or STORE, in order."""
-    base = f["addr_lo"] | f["addr_hi"] << 32
+    base = f["addr"]
     for i3, i2, i1 in product(range(f["n3"]), range(f["n2"]), range(f["n1"])):
         yield base + i1 * f["ds1"] + i2 * f["ds2"] + i3 * f["ds3"] & ADDRESS_MASK
 
@@ -354,7 +356,7 @@ def load_reads(f, word):
     """(first byte, bytes) of each run of bytes that a LOAD reads, in order: isa.md section 2, and the chunks that
     presil_load reads by themselves."""
     f = {"pos0": 0, "step0": 0, "rp0": 0, "rp1": 0, "rp2": 0, "rp3": 0, "row_limit": 0, **f}
-    base, out = f["addr_lo"] | f["addr_hi"] << 32, []
+    base, out = f["addr"], []
     alone = f["n0"] > 1 and f["step0"] < f["chunk_bytes"] and f["chunk_bytes"] > 14 * word
     for i3, i2, i1 in product(range(f["n3"]), range(f["n2"]), range(f["n1"])):
         position = f["rp0"] + i1 * f["rp1"] + i2 * f["rp2"] + i3 * f["rp3"]

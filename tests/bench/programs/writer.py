@@ -160,21 +160,6 @@ class Writer:
 
 
 def encode(r, op):
-    """32 words; what isa.md does not name is noise."""
+    """32 words; the tag is noise."""
     signal_and_wait = {} if op.kind == "NOP" else {"wait": op.wait, "signal": op.signal}
-    words = layout.encode(op.kind, **op.fields, **signal_and_wait)
-    for i, free in enumerate(unused(op.kind)):
-        if free:
-            words[i] |= r.getrandbits(32) & free
-    return words
-
-
-def unused(kind, cache={}):
-    if kind not in cache:
-        g = layout.generated()
-        free = [0xFFFFFFFF] * g.WORDS
-        for name, (word, low, width, _) in {**g.FIELDS["COMMON"], **g.FIELDS.get(kind, {})}.items():
-            if name != "tag":
-                free[word] &= ~((1 << width) - 1 << low)
-        cache[kind] = free
-    return cache[kind]
+    return layout.encode(op.kind, **op.fields, **signal_and_wait, tag=r.getrandbits(32))

@@ -21,7 +21,10 @@ EDGES = {
     "rows": (0, 1, ACC, ACC + 1, 0xFFFF),
     "acc_base": (0, 1, ACC - 1, ACC, 0xFFFF),
     "step0": (0, 4, -1, -(1 << 31)),
-    "res_type": (0, 1, 2, 3),
+    "res_type": (0, 1, 2, 3, 8),
+    "out_type": (0, 1, 2, 3, 4, 7, 11),
+    "dtype": (0, 1, 2, 9),
+    "conv": (0, 1, 3, 4, 8),
     "clamp_lo": (0, 1, 0x007FFFFF, 0x00800000, 0x80000001, 0xFF800000),
     "clamp_hi": (0, 1, 0x007FFFFF, 0x00800000, 0x80000001, 0x7F800000),
 }
@@ -57,7 +60,7 @@ def draw(r, odd: float) -> list[int]:
             f = dict(LEGAL[kind], conv=r.randint(1, 3), chunk_bytes=2 * WORD, n0=2, n1=2, n2=2, n3=2, sp_base=WORD)
             f[r.choice(("sp_base", "sw", "ss0", "ss1", "ss2", "ss3"))] = r.choice((3, 3, WORD + 2))
         if not fields or r.random() < 0.1:
-            f |= dict(wait=r.choice((0, 1, 1 << 19)), signal=r.choice((0, 8)), isa=r.choice((1, 1, 0, 9, 15)))
+            f |= dict(wait=r.choice((0, 1, 1 << 19)), signal=r.choice((0, 8)), isa=r.choice((2, 2, 0, 1, 3, 10)))
     else:
         f["tag"] = r.getrandbits(32)
     words = layout.encode(kind, **f)

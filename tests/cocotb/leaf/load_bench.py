@@ -36,7 +36,7 @@ def draw(r) -> dict:
     pieces = -(-chunk // piece)
     steps = [near(r, grid, (0, WORD, WORD, pieces * WORD, -WORD), -(1 << 20)) for _ in range(5)]
     base = near(r, grid, (0, WORD * CONFIG.banks, WORD * (WORDS - 1), WORD * WORDS // 2, WORD * WORDS // 3))
-    f = dict(conv=conv, transpose=transpose, esize_log2=log2, addr_lo=address & 0xFFFFFFFF, addr_hi=address >> 32)
+    f = dict(conv=conv, transpose=transpose, esize_log2=log2, addr=address)
     f |= dict(row_bytes=row, pos0=pos0, step0=step0, chunk_bytes=chunk, word_bytes=piece, pad=r.getrandbits(32))
     f |= {f"n{k}": count for k, count in enumerate(n)} | {f"ds{k + 1}": s for k, s in enumerate(strides)}
     f |= dict(zip(("sw", "ss0", "ss1", "ss2", "ss3"), steps), sp_base=base)

@@ -28,7 +28,7 @@ def draw(r, started: set) -> dict:
     half, rows = r.getrandbits(1), nx * ny
     base = near(r, 1, (0, max(0, ROWS - rows)))
     first = int(not all((half, base + k) in started for k in range(rows)) or r.random() < 0.3)
-    f = dict(nx=nx, ny=ny, kx=kx, ky=ky, ncb=ncb, half=half, first=first, acc_base=base, bf16=r.getrandbits(1))
+    f = dict(nx=nx, ny=ny, kx=kx, ky=ky, ncb=ncb, half=half, first=first, acc_base=base, dtype=r.getrandbits(1))
     f |= dict(skip_special=r.getrandbits(1), absent=r.getrandbits(1), pad=r.choice((0, 0x80, 0x7F, r.getrandbits(8))))
     for letter, n, k in (("x", nx, kx), ("y", ny, ky)):
         f |= {f"{name}{letter}" if name != "lim" else f"lim_{letter}": v for name, v in axis(r, n, k).items()}

@@ -25,7 +25,7 @@ def draw(r) -> dict:
     strides = [r.choice((row, -row, row + 1, 4096, 0)) for _ in range(3)]
     steps = [near(r, unit, (0, WORD, WORD, pieces * WORD, -WORD), -(1 << 20)) for _ in range(5)]
     base = near(r, unit, (0, WORD * CONFIG.banks, WORD * (WORDS - 1), WORD * WORDS // 2)) + r.choice((0, 0, 1, 3))
-    f = dict(addr_lo=address & 0xFFFFFFFF, addr_hi=address >> 32, chunk_bytes=chunk, word_bytes=piece, sp_base=base)
+    f = dict(addr=address, chunk_bytes=chunk, word_bytes=piece, sp_base=base)
     f |= {f"n{k}": count for k, count in enumerate(n)} | {f"ds{k + 1}": s for k, s in enumerate(strides)}
     return f | dict(zip(("sw", "ss0", "ss1", "ss2", "ss3"), steps), ordered=r.getrandbits(1))
 

@@ -64,7 +64,7 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     sx: window ? desc.dx : desc.sx, sy: window ? desc.dy : desc.sy, dx: desc.dx, dy: desc.dy,
     kx: window ? 8'd1 : desc.kx, ky: window ? 8'd1 : desc.ky,
     idx: desc.idx, idy: desc.idy, pad: desc.pad, acc_base: desc.acc_base[CW-1:0],
-    bf16: desc.bf16, first: desc.first, half: desc.half, skip: desc.skip_special,
+    bf16: desc.dtype == DTYPE_BF16, first: desc.first, half: desc.half, skip: desc.skip_special,
     depthwise: window, two_x: desc.sx != desc.dx, two_y: desc.sy != desc.dy,
     wx: desc.kx[1:0], wy: desc.ky[1:0],
     index: index};

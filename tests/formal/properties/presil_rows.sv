@@ -5,8 +5,8 @@ module presil_rows_properties import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
   input logic           clk, rst, start_valid, start_ready, row_valid, row_ready, row_last1, row_last, run,
-  input logic [31:0]    index, ds1, ds2, ds3, sp, ss0, ss1, ss2, ss3, step0, row_bytes, row_beats, row_index, row_s,
-  input logic [39:0]    addr, a, a2, a3, c_ds1, c_ds2, c_ds3,
+  input logic [31:0]    index, sp, ss0, ss1, ss2, ss3, step0, row_bytes, row_beats, row_index, row_s,
+  input logic [39:0]    addr, ds1, ds2, ds3, a, a2, a3, c_ds1, c_ds2, c_ds3,
   input logic [15:0]    n0, n1, n2, n3, row_limit, rp0, i0, i1, i2, i3, c_n0, c_n1, c_n2, c_limit,
   input logic [49:0]    pos0, span, row_rel, row_pos, pos, c_pos0, c_span, c_step0,
   input logic [7:0]     rp1, rp2, rp3,
@@ -14,8 +14,8 @@ module presil_rows_properties import presil_config_pkg::*; #(
   input logic [31:0]    s, s1, s2, s3, r, r2, r3, c_ss0, c_ss1, c_ss2, c_ss3, c_rp1, c_rp2, c_rp3, c_row_bytes, c_index
 );
   typedef struct packed {
-    logic [31:0] index, ds1, ds2, ds3, sp, ss0, ss1, ss2, ss3, step0, row_bytes;
-    logic [39:0] addr;
+    logic [31:0] index, sp, ss0, ss1, ss2, ss3, step0, row_bytes;
+    logic [39:0] addr, ds1, ds2, ds3;
     logic [15:0] n0, n1, n2, n3, row_limit, rp0;
     logic [49:0] pos0, span;
     logic [7:0]  rp1, rp2, rp3;
@@ -40,9 +40,6 @@ module presil_rows_properties import presil_config_pkg::*; #(
                 beats: {{(8-LW){1'b0}}, row_beats}, rel: row_rel, pos: row_pos, s: row_s, index: row_index};
   assign free = !row_valid || row_ready;
 
-  function automatic logic [39:0] wide40(input logic [31:0] v);
-    return {{8{v[31]}}, v};
-  endfunction
   function automatic logic [31:0] wide32(input logic [7:0] v);
     return {{24{v[7]}}, v};
   endfunction
@@ -53,9 +50,9 @@ module presil_rows_properties import presil_config_pkg::*; #(
   assign end3 = {15'd0, k3} + 16'd1 == d.n3;
   always_comb begin
     // A = addr + i1*ds1 + i2*ds2 + i3*ds3, S = sp + ..., R = rp0 + ..., P = pos0 + i0*step0
-    row3   = d.addr + (k3 ? wide40(d.ds3) : 40'd0);
-    row2   = row3 + (k2 ? wide40(d.ds2) : 40'd0);
-    row    = row2 + (k1 ? wide40(d.ds1) : 40'd0);
+    row3   = d.addr + (k3 ? d.ds3 : 40'd0);
+    row2   = row3 + (k2 ? d.ds2 : 40'd0);
+    row    = row2 + (k1 ? d.ds1 : 40'd0);
     line3  = d.sp + (k3 ? d.ss3 : 32'd0);
     line2  = line3 + (k2 ? d.ss2 : 32'd0);
     line1  = line2 + (k1 ? d.ss1 : 32'd0);
@@ -109,7 +106,7 @@ module presil_rows_properties import presil_config_pkg::*; #(
             && d.n1 inside {16'd1, 16'd2} && d.n2 inside {16'd1, 16'd2} && d.n3 inside {16'd1, 16'd2}
             && i0 == d.n0 - 16'd1 - {15'd0, k0} && i1 == d.n1 - 16'd1 - {15'd0, k1}
             && i2 == d.n2 - 16'd1 - {15'd0, k2} && i3 == d.n3 - 16'd1 - {15'd0, k3} && i0 < 16'd2 && i1 < 16'd2
-            && i2 < 16'd2 && i3 < 16'd2 && c_ds1 == wide40(d.ds1) && c_ds2 == wide40(d.ds2) && c_ds3 == wide40(d.ds3)
+            && i2 < 16'd2 && i3 < 16'd2 && c_ds1 == d.ds1 && c_ds2 == d.ds2 && c_ds3 == d.ds3
             && c_ss0 == d.ss0 && c_ss1 == d.ss1 && c_ss2 == d.ss2 && c_ss3 == d.ss3 && c_rp1 == wide32(d.rp1)
             && c_rp2 == wide32(d.rp2) && c_rp3 == wide32(d.rp3) && c_n0 == d.n0 - 16'd1 && c_n1 == d.n1 - 16'd1
             && c_n2 == d.n2 - 16'd1 && c_limit == d.row_limit && c_row_bytes == d.row_bytes && c_pos0 == d.pos0
