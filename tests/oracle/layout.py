@@ -57,7 +57,7 @@ def encode(opcode, **fields):
 
 
 def decode(words):
-    """All fields of a descriptor as attributes; `kind` is the opcode's name or None, `reserved` the bits of no field."""
+    """All fields of a descriptor as attributes; `kind`: the opcode's name or None; `reserved`: bits of no field."""
     g = generated()
     kind = {v: k for k, v in g.OPCODES.items()}.get(words[0] & 15)
     out = SimpleNamespace(kind=kind, reserved=0)

@@ -56,7 +56,7 @@ COUNTS = {
 
 
 def field_errors(r, c, op):
-    """Changes of an operation that each are error FIELD: (counts of zero, the others, what later chips have, those of a mode)."""
+    """Changes of an operation that each are error FIELD: (counts of zero, the others, later chips', a mode's)."""
     f, word = op.fields, c.word_bytes
     zeros, out = [{name: 0} for name in COUNTS.get(op.kind, ())], []
     if op.kind == "NOP":
