@@ -96,6 +96,7 @@ def config_pkg(name, config):
     for key in ("lanes", "cells", "banks", "bank_words", "acc_rows"):
         out.append(f"  localparam int unsigned {key.upper()} = {config[key]};")
     out.append(f"  localparam int unsigned WORD = {config['word_bytes']};")
+    out.append(f"  localparam bit PARITY = 1'b{config['parity']};")
     out.append(f"  localparam logic [31:0] CONFIG_HASH = 32'h{config_hash(name, config):08x};")
     return "\n".join([*out, used("presil_config_pkg", out), "endpackage", ""])
 
@@ -171,15 +172,15 @@ def c_config(configs):
         "#ifndef PRESIL_CONFIG_H\n#define PRESIL_CONFIG_H",
         "#include <stdint.h>",
         "typedef struct { const char *name; uint32_t lanes, cells, word_bytes, banks, bank_words, acc_rows, "
-        "clock_mhz, hash; } presil_config;",
+        "parity, clock_mhz, hash; } presil_config;",
         "static const presil_config presil_configs[] = {",
     ]
-    keys = ("lanes", "cells", "word_bytes", "banks", "bank_words", "acc_rows", "clock_mhz")
+    keys = ("lanes", "cells", "word_bytes", "banks", "bank_words", "acc_rows", "parity", "clock_mhz")
     for name, config in configs.items():
         out.append(
             f'  {{"{name}", ' + ", ".join(str(config[k]) for k in keys) + f", 0x{config_hash(name, config):08x}u}},"
         )
-    return "\n".join([*out, "  {0, 0, 0, 0, 0, 0, 0, 0, 0}", "};", "#endif", ""])
+    return "\n".join([*out, "  {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}", "};", "#endif", ""])
 
 
 def py_module(isa, configs):
@@ -207,6 +208,9 @@ def main():
     args = parser.parse_args()
     isa = json.loads((HERE / "descriptors.json").read_text())
     configs = {n: c for n, c in json.loads((HERE / "configs.json").read_text()).items() if n != "_"}
+    for name, config in configs.items():
+        if config.get("parity") not in (0, 1):
+            raise SystemExit(f"configs.json: {name}: parity is 0 or 1, found {config.get('parity')}")
     args.out.mkdir(parents=True, exist_ok=True)
     files = {
         "presil_desc_pkg.sv": desc_pkg(isa),

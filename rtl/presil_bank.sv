@@ -3,7 +3,7 @@
 // granted.
 // A read gives q one cycle later, and sees the writes that were granted two cycles before it: a token takes longer
 // from a write to the first read of whoever waits for it.
-// Reset: the register's valid bit. Errors: none.
+// Reset: the register's valid bit. Errors: `bad`, in the first cycle of q (PARITY): presil_ram_1r1w.
 module presil_bank import presil_config_pkg::*; #(
   localparam int unsigned AW = $clog2(BANK_WORDS)
 ) (
@@ -12,6 +12,7 @@ module presil_bank import presil_config_pkg::*; #(
   input  logic              re,
   input  logic [AW-1:0]     row,
   output logic [8*WORD-1:0] q,
+  output logic              bad,
   input  logic              we_ep, we_ld,                    // at most one
   input  logic [AW-1:0]     row_ep, row_ld,
   input  logic              full_ep, full_ld,                // whole word: the mask is not looked at
@@ -32,6 +33,6 @@ module presil_bank import presil_config_pkg::*; #(
     end
   end
 
-  presil_ram_1r1w #(.ROWS(BANK_WORDS), .BYTES(WORD), .T(logic [8*WORD-1:0])) u_ram (.clk, .re, .raddr(row), .q,
-    .we(w_valid), .waddr(w_row), .be(w_mask), .wdata(w_data));
+  presil_ram_1r1w #(.ROWS(BANK_WORDS), .BYTES(WORD), .PARITY(PARITY), .T(logic [8*WORD-1:0])) u_ram (.clk, .re,
+    .raddr(row), .q, .we(w_valid), .waddr(w_row), .be(w_mask), .wdata(w_data), .bad);
 endmodule

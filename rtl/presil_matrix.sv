@@ -5,7 +5,8 @@
 // CELLS cycles a block. Latency from the start of a descriptor to its done: CELLS + rows + 9 cycles.
 // Reset: synchronous, active high; memories and payload are not reset. Errors: none of its own; act_index and
 // wgt_index name the
-// descriptor of the request on the port, for the scratchpad's range check.
+// descriptor of the request on the port, for the scratchpad's range check. PARITY: acc_bad and line_bad are of the row
+// that has come in this cycle.
 module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic              clk,
   input  logic              rst,
@@ -35,7 +36,12 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic [$clog2(ACC_ROWS)-1:0] acc_row,
   output logic [31:0]       acc_q [CELLS],
   // the read port of half h belongs to this engine in the next cycle: no acc_re then
-  output logic [1:0]        acc_taken
+  output logic [1:0]        acc_taken,
+  output logic              acc_bad,
+  output logic              acc_bad_epilogue,   // who read it: the epilogue
+  output logic [31:0]       acc_bad_row,        // half * ACC_ROWS + row
+  output logic              line_bad,
+  output logic [31:0]       line_bad_at         // (rows above - 1) * 64 + position
 );
   localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
 
@@ -103,12 +109,13 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [31:0] here [LANES/4];
   logic [31:0] above1 [LANES/4];
   logic [31:0] above2 [LANES/4];
+  logic bad1, bad2;
   assign row_there = p2_valid && (p2.pad || act_rvalid);
   always_comb
     for (int unsigned i = 0; i < LANES / 4; i++)
       here[i] = p2.pad ? (p2.bf16 ? 32'd0 : {4{p2.pad_byte}}) : act_rdata[32*i +: 32];
   presil_lines u_lines (.clk, .ask(p1_valid && p1.depthwise), .ask_x(p1.x), .valid(row_there && p2.depthwise),
-    .x(p2.x), .word(here), .above1, .above2);
+    .x(p2.x), .word(here), .above1, .above2, .bad1, .bad2);
 
   // ---------------------------------------------------------------- array and accumulators
   logic next_re, next_half, m_re, m_half, m_we, m_whalf, m_wlast, array_busy;
@@ -131,14 +138,38 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   assign m_re0 = m_re && !m_half;
   assign m_re1 = m_re && m_half;
   assign acc_taken = {next_re && next_half, next_re && !next_half};
-  presil_ram_1r1w #(.ROWS(ACC_ROWS), .T(cells_t)) u_half0 (
+  logic bad_half0, bad_half1;
+  presil_ram_1r1w #(.ROWS(ACC_ROWS), .PARITY(PARITY), .T(cells_t)) u_half0 (
     .clk, .re(m_re0 || (acc_re && !acc_half)), .raddr(m_re0 ? m_raddr : acc_row), .q(q0),
-    .we(m_we && !m_whalf), .waddr(m_waddr), .be(1'b1), .wdata(m_wdata));
-  presil_ram_1r1w #(.ROWS(ACC_ROWS), .T(cells_t)) u_half1 (
+    .we(m_we && !m_whalf), .waddr(m_waddr), .be(1'b1), .wdata(m_wdata), .bad(bad_half0));
+  presil_ram_1r1w #(.ROWS(ACC_ROWS), .PARITY(PARITY), .T(cells_t)) u_half1 (
     .clk, .re(m_re1 || (acc_re && acc_half)), .raddr(m_re1 ? m_raddr : acc_row), .q(q1),
-    .we(m_we && m_whalf), .waddr(m_waddr), .be(1'b1), .wdata(m_wdata));
+    .we(m_we && m_whalf), .waddr(m_waddr), .be(1'b1), .wdata(m_wdata), .bad(bad_half1));
   assign m_q = m_half_q ? q1 : q0;
   assign acc_q = e_half_q ? q1 : q0;
+
+  // ---------------------------------------------------------------- parity
+  if (PARITY) begin : g_parity
+    logic                read0, read1;                       // by the epilogue
+    logic [ROW_BITS-1:0] row0, row1;
+    always_ff @(posedge clk) begin
+      read0 <= !m_re0;  row0 <= m_re0 ? m_raddr : acc_row;
+      read1 <= !m_re1;  row1 <= m_re1 ? m_raddr : acc_row;
+    end
+    assign acc_bad          = bad_half0 || bad_half1;
+    assign acc_bad_epilogue = bad_half0 ? read0 : read1;
+    assign acc_bad_row      = bad_half0 ? 32'(row0) : ACC_ROWS + 32'(row1);
+    assign line_bad         = bad1 || bad2;
+    assign line_bad_at      = (bad1 ? 32'd0 : 32'd64) + 32'(p2.x);
+  end else begin : g_plain
+    logic unused_bad;
+    assign unused_bad       = &{1'b0, bad_half0, bad_half1, bad1, bad2};
+    assign acc_bad          = 1'b0;
+    assign acc_bad_epilogue = 1'b0;
+    assign acc_bad_row      = 32'd0;
+    assign line_bad         = 1'b0;
+    assign line_bad_at      = 32'd0;
+  end
 
   if (LANES < WORD) begin : g_unused       // the array reads the first LANES bytes of a word
     logic unused_bytes;

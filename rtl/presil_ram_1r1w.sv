@@ -5,13 +5,20 @@
 // is packed then and has so many bytes) of the bytes that `be` enables, otherwise of the whole row (be is 1).
 // Collision, both ports at one row: q has the row as it was before; with FORWARD (whole rows only) as it is written.
 // Reset: none, what was never written is unknown. Errors: none; rows from ROWS on are not asked for.
-// A vendor's memory: define PRESIL_RAM_MACRO as the name of a module with the same ports, the row as bits [WIDTH-1:0],
-// and the parameters ROWS, WIDTH, BYTES and FORWARD; it takes the array's place.
+// Parity (PARITY = 1): a bit for each unit, a byte with BYTES != 0, else 32 bits of the row; written with the row,
+// read with it. In the first cycle of q `bad` says that a bit of the row or of its parity is not as it was written:
+// any odd number of bits of a unit. Units 0, 2, ... have odd parity, the others even: of a row that is stuck at zeros
+// (at ones) with its parity, an even (odd) unit is wrong. What was never written needs right parity all the same
+// (docs/synthesis.md). Without PARITY `bad` is 0.
+// A vendor's memory: define PRESIL_RAM_MACRO as the name of a module with the same ports but `bad`, the row as bits
+// [WIDTH-1:0], and the parameters ROWS, WIDTH, BYTES and FORWARD; it takes the array's place. The parity is in a second
+// one: an enable is for WIDTH / BYTES bits, one there.
 module presil_ram_1r1w #(
   parameter  int unsigned ROWS    = 2,
   parameter  int unsigned BYTES   = 0,
   parameter  bit          FORWARD = 1'b0,
   parameter  type         T       = logic [7:0],
+  parameter  bit          PARITY  = 1'b0,
   localparam int unsigned AW      = $clog2(ROWS),
   localparam int unsigned ENABLES = BYTES == 0 ? 1 : BYTES
 ) (
@@ -22,10 +29,11 @@ module presil_ram_1r1w #(
   input  logic               we,
   input  logic [AW-1:0]      waddr,
   input  logic [ENABLES-1:0] be,
-  input  T                   wdata
+  input  T                   wdata,
+  output logic               bad
 );
-`ifdef PRESIL_RAM_MACRO
   localparam int unsigned WIDTH = $bits(T);
+`ifdef PRESIL_RAM_MACRO
   logic [WIDTH-1:0] q_bits, wdata_bits;
   assign wdata_bits = {>>{wdata}};
   assign q = {>>{q_bits}};
@@ -72,4 +80,60 @@ module presil_ram_1r1w #(
 `endif
   end
 `endif
+
+  if (PARITY) begin : g_parity
+    localparam int unsigned WORDS = (WIDTH + 31) / 32, UNITS = BYTES == 0 ? WORDS : BYTES;
+
+    function automatic logic [UNITS-1:0] check(input logic [WIDTH-1:0] bits);
+      logic [32*WORDS-1:0] row;
+      row = (32*WORDS)'(bits);
+      for (int unsigned j = 0; j < WORDS; j++) begin
+        logic [31:0] x;
+        x = row[32*j +: 32];
+        if (BYTES == 0) begin
+          check[j] = ^x ^ ~j[0];
+        end else begin                                       // bits 0, 8, 16, 24: of a byte each
+          x = x ^ (x >> 4);
+          x = x ^ (x >> 2);
+          x = x ^ (x >> 1);
+          check[4*j +: 4] = {x[24], x[16], x[8], x[0]} ^ 4'b0101;
+        end
+      end
+    endfunction
+
+    logic [WIDTH-1:0] q_row, w_row;
+    logic [UNITS-1:0] q_par;
+    logic             fresh;                                 // q came in this cycle
+    assign q_row = {>>{q}};
+    assign w_row = {>>{wdata}};
+    always_ff @(posedge clk) fresh <= re;
+    always_comb begin
+      bad = 1'b0;
+      if (fresh) bad = q_par != check(q_row);
+    end
+`ifdef PRESIL_RAM_MACRO
+    `PRESIL_RAM_MACRO #(.ROWS(ROWS), .WIDTH(UNITS), .BYTES(BYTES), .FORWARD(FORWARD)) u_macro (.clk, .re, .raddr,
+      .q(q_par), .we, .waddr, .be, .wdata(check(w_row)));
+`else
+    logic [UNITS-1:0] par [ROWS];
+    always_ff @(posedge clk) begin
+      if (we) par[waddr] <= BYTES == 0 ? check(w_row) : (par[waddr] & ~UNITS'(be)) | (check(w_row) & UNITS'(be));
+      if (re) begin
+        if (FORWARD && we && waddr == raddr) q_par <= check(w_row);
+        else q_par <= par[raddr];
+      end
+    end
+`ifndef SYNTHESIS
+    // the start-up pass that docs/synthesis.md asks of silicon
+    function automatic logic [UNITS-1:0] check_of(input T row);
+      logic [WIDTH-1:0] bits;
+      bits = {>>{row}};
+      return check(bits);
+    endfunction
+    initial for (int unsigned r = 0; r < ROWS; r++) par[r] = check_of(mem[r]);
+`endif
+`endif
+  end else begin : g_plain
+    assign bad = 1'b0;
+  end
 endmodule

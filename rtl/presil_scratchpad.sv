@@ -4,7 +4,8 @@
 // Fixed priority: act, wgt, st, res; ep, ld. Grant in the same cycle, data two cycles after the grant, one access a
 // bank and port a cycle. A read sees the writes that were granted two cycles before it.
 // Reset: the valid bits only. Errors: an address outside the memory is granted, does nothing and raises range_valid
-// in the next cycle.
+// in the next cycle. PARITY: a word that is not as it was written raises spad_bad in the cycle after the grant; of
+// several the first in order is named.
 module presil_scratchpad import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -25,7 +26,11 @@ module presil_scratchpad import presil_config_pkg::*; #(
   input  logic [31:0]       act_index, wgt_index, res_index, ep_index,
   output logic              range_valid,
   output logic [31:0]       range_index,
-  output logic [31:0]       range_addr          // byte address
+  output logic [31:0]       range_addr,         // byte address
+  output logic              spad_bad,
+  output logic              spad_bad_store,     // st asked for it, and no index is known; else:
+  output logic [31:0]       spad_bad_index,
+  output logic [31:0]       spad_bad_addr       // byte address
 );
   localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
 
@@ -69,9 +74,11 @@ module presil_scratchpad import presil_config_pkg::*; #(
   assign we_ld  = BANKS'(ld_valid && ld_ready) << bank_ld;
 
   logic [8*WORD-1:0] q [BANKS];
+  logic [BANKS-1:0]  bad;
   for (genvar b = 0; b < BANKS; b++) begin : g_bank
     presil_bank u_bank (.clk, .rst, .re(re[b]),
-      .row(re_act[b] ? row_act : re_wgt[b] ? row_wgt : re_st[b] ? row_st : row_res), .q(q[b]), .we_ep(we_ep[b]),
+      .row(re_act[b] ? row_act : re_wgt[b] ? row_wgt : re_st[b] ? row_st : row_res), .q(q[b]),
+      .bad(bad[b]), .we_ep(we_ep[b]),
       .we_ld(we_ld[b]), .row_ep, .row_ld, .full_ep(ep_full), .full_ld(ld_full), .data_ep(ep_data), .data_ld(ld_data),
       .mask_ep(ep_mask), .mask_ld(ld_mask));
   end
@@ -102,6 +109,33 @@ module presil_scratchpad import presil_config_pkg::*; #(
       act_rvalid <= 1'b0;  wgt_rvalid <= 1'b0;  st_rvalid <= 1'b0;  res_rvalid <= 1'b0;
       range_valid <= 1'b0;
     end
+  end
+
+  // ---- parity
+  if (PARITY) begin : g_parity
+    logic [15:0] act_a1, wgt_a1, st_a1, res_a1, bad_a;
+    logic [31:0] act_i1, wgt_i1, res_i1;
+    logic        act_bad, wgt_bad, st_bad, res_bad;
+    always_ff @(posedge clk) begin
+      act_a1 <= act_addr;  wgt_a1 <= wgt_addr;  st_a1 <= st_addr;  res_a1 <= res_addr[15:0];
+      act_i1 <= act_index;  wgt_i1 <= wgt_index;  res_i1 <= res_index;
+    end
+    assign act_bad        = act_v1 && bad[act_b1];           // of a word outside no bank says anything
+    assign wgt_bad        = wgt_v1 && bad[wgt_b1];
+    assign st_bad         = st_v1 && bad[st_b1];
+    assign res_bad        = res_v1 && bad[res_b1];
+    assign spad_bad       = act_bad || wgt_bad || st_bad || res_bad;
+    assign spad_bad_store = st_bad && !act_bad && !wgt_bad;
+    assign spad_bad_index = act_bad ? act_i1 : wgt_bad ? wgt_i1 : res_i1;
+    assign bad_a          = act_bad ? act_a1 : wgt_bad ? wgt_a1 : st_bad ? st_a1 : res_a1;
+    assign spad_bad_addr  = 32'(bad_a) * WORD;
+  end else begin : g_plain
+    logic unused_bad;
+    assign unused_bad     = &{1'b0, bad};
+    assign spad_bad       = 1'b0;
+    assign spad_bad_store = 1'b0;
+    assign spad_bad_index = 32'd0;
+    assign spad_bad_addr  = 32'd0;
   end
 
 `ifndef SYNTHESIS

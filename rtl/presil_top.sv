@@ -102,6 +102,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     ack_bus, ack_wr;
   logic [11:0] status_addr;
   logic [31:0] status_data, counter_data, bus_data, window_data, ring_head;
+  logic [31:0] parity_data;
   logic        engine_rst, queue_clear, doorbell;
   assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req || hw_out.WAIT_CAUSE.req
     || hw_out.WAIT_LO.req || hw_out.WAIT_HI.req;
@@ -149,7 +150,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign hw_in.COUNTERS.rd_data  = counter_data;
   assign hw_in.BUS.rd_ack        = ack_bus && !ack_wr;
   assign hw_in.BUS.wr_ack        = ack_bus && ack_wr;
-  assign hw_in.BUS.rd_data       = bus_data | window_data;
+  assign hw_in.BUS.rd_data       = bus_data | window_data | parity_data;
   assign hw_in.RING_HEAD.value.next = ring_head;
   assign hw_in.RING_TAIL.value.hwclr = queue_clear;   // a write in the same cycle wins
 
@@ -213,6 +214,9 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic        load_err, store_err, read_err, write_err;
   logic [31:0] load_err_index, load_err_addr, store_err_index, store_err_addr, read_err_index, write_err_index;
   logic [39:0] read_err_addr, write_err_addr;
+  logic        spad_bad, spad_bad_store, acc_bad, acc_bad_epilogue, line_bad, parity_err, acc_was;
+  logic [31:0] spad_bad_index, spad_bad_addr, acc_bad_row, line_bad_at, parity_err_index;
+  logic [39:0] parity_err_addr;
   logic        lb_valid, lb_ready, load_rvalid, load_rready, sb_valid, sb_ready, beat_valid, beat_ready, response,
     read_idle, write_idle;
   logic [39-LW:0] lb_beat, sb_beat;
@@ -226,7 +230,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   always_comb begin
     later = '0;
     later[LOAD]   = load_err || lb_valid || !read_idle;       // beats that no word needs
-    later[MATRIX] = acc_re;
+    later[MATRIX] = acc_re || acc_was;
     later[STORE]  = store_err || !write_idle;
   end
   for (genvar e = 0; e < ENGINES; e++) begin : g_clock
@@ -243,6 +247,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   presil_matrix u_matrix (.clk(g_clock[MATRIX].gclk), .rst(clean), .start_valid(start_valid[MATRIX]),
     .start_ready(start_ready[MATRIX]), .start_desc(g_issue[MATRIX].desc), .start_index(start_index[MATRIX]),
     .done(done[MATRIX]), .active(active[MATRIX]), .cause(engine_cause[MATRIX]), .halt, .idle(idle[MATRIX]),
+    .acc_bad, .acc_bad_epilogue, .acc_bad_row, .line_bad, .line_bad_at,
     .act_valid, .act_addr, .act_index, .act_ready, .act_rvalid, .act_rdata, .wgt_valid, .wgt_addr, .wgt_index,
     .wgt_ready, .wgt_rvalid, .wgt_rdata, .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken);
   presil_epilogue u_epilogue (.clk(g_clock[EPILOGUE].gclk), .rst(clean), .start_valid(start_valid[EPILOGUE]),
@@ -257,6 +262,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .st_rvalid, .st_rdata, .burst_valid(sb_valid), .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len),
     .burst_index(sb_index), .beat_valid, .beat_ready, .beat_data(m_axi_wdata), .beat_strb, .beat_bytes, .response);
   presil_scratchpad u_scratchpad (.clk, .rst, .act_valid, .wgt_valid, .st_valid, .res_valid, .act_addr, .wgt_addr,
+    .spad_bad, .spad_bad_store, .spad_bad_index, .spad_bad_addr,
     .st_addr, .res_addr, .act_ready, .wgt_ready, .st_ready, .res_ready, .act_rvalid, .wgt_rvalid, .st_rvalid,
     .res_rvalid, .act_rdata, .wgt_rdata, .st_rdata, .res_rdata, .ep_valid(epi_valid), .ld_valid, .ep_addr(epi_addr),
     .ld_addr, .ep_data(epi_data), .ld_data, .ep_mask(epi_mask), .ld_mask, .ep_full(epi_full), .ld_full,
@@ -301,10 +307,30 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .wlast(m_axi_wlast), .wvalid(m_axi_wvalid), .wready(m_axi_wready), .bresp(m_axi_bresp[1]), .bvalid(m_axi_bvalid));
   assign all_idle = (&idle) && read_idle && write_idle;
 
+  // ---- parity of the memories ---------------------------------------------------------------
+  if (PARITY) begin : g_parity
+    presil_parity u_parity (.clk, .rst, .spad_bad, .spad_bad_store, .spad_bad_index, .spad_bad_addr, .acc_bad,
+      .acc_bad_epilogue, .acc_bad_row, .line_bad, .line_bad_at, .oldest_matrix(done_index[MATRIX]),
+      .oldest_epilogue(done_index[EPILOGUE]), .oldest_store(done_index[STORE]), .err_valid(parity_err),
+      .err_index(parity_err_index), .err_addr(parity_err_addr), .req(hw_out.BUS.req),
+      .req_write(hw_out.BUS.req_is_wr), .req_addr(hw_out.BUS.addr), .rdata(parity_data));
+    always_ff @(posedge clk) acc_was <= acc_re;              // a clock more, behind which acc_bad is over
+  end else begin : g_plain
+    logic unused_bad;
+    assign unused_bad = &{spad_bad, spad_bad_store, spad_bad_index, spad_bad_addr, acc_bad, acc_bad_epilogue,
+      acc_bad_row, line_bad, line_bad_at};
+    assign parity_err       = 1'b0;
+    assign parity_err_index = 32'd0;
+    assign parity_err_addr  = 40'd0;
+    assign parity_data      = 32'd0;
+    assign acc_was          = 1'b0;
+  end
+
   // ---- errors, counters, interrupt ----------------------------------------------------------
   logic fail;
   assign fail = overflow != 4'd0 || store_err || load_err || range_valid || write_err || read_err || read_late
-    || write_late || read_refused || write_refused;
+    || write_late || read_refused || write_refused
+    || parity_err;
   always_comb begin
     fail_code = ERROR_NONE;  fail_index = 32'd0;  fail_addr = 40'd0;
     if (fail) begin
@@ -320,6 +346,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
         fail_code = ERROR_WINDOW;  fail_index = read_err_index;  fail_addr = read_err_addr;
       end else if (write_refused) begin
         fail_code = ERROR_WINDOW;  fail_index = write_err_index;  fail_addr = write_err_addr;
+      end else if (parity_err) begin
+        fail_code = ERROR_PARITY;  fail_index = parity_err_index;  fail_addr = parity_err_addr;
       end else if (range_valid) begin
         fail_code = ERROR_SPAD_RANGE;  fail_index = range_index;  fail_addr = {8'd0, range_addr};
       end else if (load_err) begin

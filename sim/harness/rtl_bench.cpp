@@ -122,6 +122,15 @@ void Bench::scramble([[maybe_unused]] uint64_t launch) {
 
 namespace {
 
+// Bits of the first part of the state in whose name `part` is.
+uint64_t bits_of_first(Pins& pins, const char* part) {
+  uint64_t bits = 0;
+  each_state(pins, [&](const char* name, const void*, size_t bytes, size_t element, size_t width) {
+    if (!bits && strstr(name, part)) bits = bytes / element * width;
+  });
+  return bits;
+}
+
 // Parts of the state in whose name `part` is.
 uint64_t count_state(Pins& pins, const char* part) {
   uint64_t count = 0;
@@ -133,18 +142,23 @@ uint64_t count_state(Pins& pins, const char* part) {
 }  // namespace
 
 bool Bench::can(const Fault& fault, std::string* error) const {
-  if (fault.kind != Fault::kUpset || count_state(*pins_, fault.name)) return true;
-  *error = "inject: no state of the model has \"" + std::string(fault.name) + "\" in its name";
+  if (fault.kind != Fault::kUpset) return true;
+  const uint64_t bits = bits_of_first(*pins_, fault.name);
+  if (bits && (fault.bit == Fault::kAnyBit || fault.bit < bits)) return true;
+  *error = bits ? "inject: \"" + std::string(fault.name) + "\" has " + std::to_string(bits) + " bits, no bit " +
+                      std::to_string(fault.bit)
+                : "inject: no state of the model has \"" + std::string(fault.name) + "\" in its name";
   return false;
 }
 
 // A small register is as likely as a large memory.
 void Bench::upset(const Fault& fault) {
   const uint64_t random = random64(mix64(seed_), now_);
-  uint64_t left = random % count_state(*pins_, fault.name);
+  const bool any = fault.bit == Fault::kAnyBit;
+  uint64_t left = any ? random % count_state(*pins_, fault.name) : 0;
   each_state(*pins_, [&](const char* name, void* at, size_t bytes, size_t element, size_t width) {
     if (!strstr(name, fault.name) || left--) return;
-    const uint64_t bit = mix64(random) % (bytes / element * width), place = bit % width;
+    const uint64_t bit = any ? mix64(random) % (bytes / element * width) : fault.bit, place = bit % width;
     static_cast<uint8_t*>(at)[bit / width * element + place / 8] ^= static_cast<uint8_t>(1u << place % 8);
   });
   eval();

@@ -97,8 +97,8 @@ class Bench final : public Waitable {
 #endif
   }
 
-  // Inverts one bit of one register, memory or kept signal with fault.name in its name: which, is a function of seed
-  // and cycle.
+  // Inverts one bit of one register, memory or kept signal with fault.name in its name: fault.bit of the first, or a
+  // function of seed and cycle.
   void upset(const Fault& fault);
   void monitor();
   void hold_reset();

@@ -113,6 +113,14 @@ bool set_memory_parameter(const std::string& item, MemorySettings* s, std::strin
   return good;
 }
 
+// NAME or NAME+BIT.
+bool parse_upset(const std::string& text, Fault* out) {
+  std::string name = text, bit;
+  if (split(text, '+', &name, &bit) && !parse_number(bit, 0, Fault::kAnyBit - 1, &out->bit)) return false;
+  snprintf(out->name, sizeof out->name, "%s", name.c_str());
+  return name.size() < sizeof out->name;
+}
+
 }  // namespace
 
 bool parse_memory_settings(const char* text, unsigned word, MemorySettings* out, std::string* error) {
@@ -201,11 +209,13 @@ bool parse_faults(const char* text, Fault* out, size_t* count, std::string* erro
   std::string item, key, value;
   for (const char* at = text ? text : ""; next_item(&at, &item);) {
     bool good = false;
-    if (n < kMaxFaults) out[n].name[0] = 0;
+    if (n < kMaxFaults) {
+      out[n].name[0] = 0;
+      out[n].bit = Fault::kAnyBit;
+    }
     if (n < kMaxFaults && split(item, '@', &key, &value) && key.rfind("upset:", 0) == 0) {
       out[n].kind = Fault::kUpset;
-      snprintf(out[n].name, sizeof out[n].name, "%s", key.c_str() + 6);
-      good = key.size() - 6 < sizeof out[n].name && parse_number(value, 0, UINT64_MAX, &out[n].value);
+      good = parse_upset(key.substr(6), &out[n]) && parse_number(value, 0, UINT64_MAX, &out[n].value);
     }
     for (const auto& k : kinds) {
       if (n < kMaxFaults && split(item, k.separator, &key, &value) && key == k.name) {
@@ -215,7 +225,7 @@ bool parse_faults(const char* text, Fault* out, size_t* count, std::string* erro
     }
     if (!good) {
       *error = "inject: expected at most 8 of slverr@ADDR, decerr@ADDR, read-slverr@BEAT, read-decerr@BEAT, "
-               "write-slverr@BEAT, write-decerr@BEAT, fatal@CYCLE, stop@CYCLE, upset:NAME@CYCLE, slow=NS_PER_CYCLE, "
+               "write-slverr@BEAT, write-decerr@BEAT, fatal@CYCLE, stop@CYCLE, upset:NAME[+BIT]@CYCLE, slow=NS_PER_CYCLE, "
                "late=CYCLES, flip@BIT; found \"" +
                item + "\"";
       return false;

@@ -61,6 +61,8 @@ struct Fault {
   } kind;
   uint64_t value;
   char name[24];  // kUpset: part of the name of what is upset
+  static constexpr uint64_t kAnyBit = UINT64_MAX;
+  uint64_t bit;  // kUpset: of the first that has the name, or kAnyBit of any
 
   bool on_bus() const { return kind <= kWriteDecerr; }
   bool of_beat() const { return kind >= kReadSlverr && kind <= kWriteDecerr; }

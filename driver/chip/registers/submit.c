@@ -120,8 +120,19 @@ static const char *error_name(uint32_t code) {
                                         "scratchpad address out of range",
                                         "ring overrun",
                                         "no answer of the bus",
-                                        "outside the DMA windows"};
+                                        "outside the DMA windows",
+                                        "wrong parity in a memory of the chip"};
     return code < sizeof names / sizeof *names ? names[code] : "unknown error";
+}
+
+/* Which memory it was (docs/isa.md section 1, Parity), what is wrong, and what to do. */
+static const char *parity_advice(uint64_t address) {
+    static const char *const where[] = {
+        ", scratchpad: a bit is not as written. Run it again; what comes back at this address is broken",
+        ", accumulators: a bit is not as written. Run it again; what comes back in this row is broken",
+        ", line buffer: a bit is not as written. Run it again; what comes back in this row is broken"};
+    const uint64_t memory = address >> 32;
+    return where[memory < sizeof where / sizeof *where ? memory : 0];
 }
 
 /* What to do, where the name of the error does not say it. d: the descriptor, or NULL. */
@@ -130,6 +141,7 @@ static const char *error_advice(const presil_chip *chip, uint32_t code, const pr
         return ": see what holds the memory there; if it is only slow, a larger PRESIL_BUS_TIMEOUT";
     if (code == PRESIL_ERROR_VERSION)
         return ": the commands were made for a chip of another version: make them anew with this one's driver";
+    if (code == PRESIL_ERROR_PARITY) return parity_advice(address);
     if (code != PRESIL_ERROR_WINDOW) return "";
     if (address - chip->ring < chip->ring_bytes)
         return ": the fetch of commands was refused: the device's own memory needs a window for reads "
