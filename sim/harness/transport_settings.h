@@ -60,7 +60,7 @@ struct Fault {
     kFlip,  // value: a bit of the memory
   } kind;
   uint64_t value;
-  char name[24];  // kUpset: part of the name of what is upset
+  char name[64];  // kUpset: part of the name of what is upset
   static constexpr uint64_t kAnyBit = UINT64_MAX;
   uint64_t bit;  // kUpset: of the first that has the name, or kAnyBit of any
 

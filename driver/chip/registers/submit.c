@@ -213,7 +213,7 @@ int chip_service(presil_chip *chip, const presil_link *link, const presil_plan *
         uint64_t address = (uint64_t)get(&p, PRESIL_REG_ERROR_ADDR_HI) << 32;
         address |= get(&p, PRESIL_REG_ERROR_ADDR_LO);
         bool bus = code == PRESIL_ERROR_READ_BUS || code == PRESIL_ERROR_WRITE_BUS || code == PRESIL_ERROR_FETCH_BUS ||
-                   code == PRESIL_ERROR_BUS_TIMEOUT || code == PRESIL_ERROR_WINDOW;
+                   code == PRESIL_ERROR_BUS_TIMEOUT || code == PRESIL_ERROR_WINDOW || code == PRESIL_ERROR_PARITY;
         size_t at = plan ? chip_segment_first(plan, chip->segment) + index : 0;
         const presil_desc *d = plan && at < plan->count ? &plan->list[at] : NULL;
         out->result = PRESIL_SERVICE_ERROR;
