@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address generator of the matrix engine: channel block, kernel row, kernel column, output row, output column
-// (docs/isa.md section 4).
-// Throughput: one activation row a cycle, without a bubble between descriptors. Latency: 2 cycles from descriptor to
-// first row, and
-// 16 more where input dilation needs divisions (hidden while an earlier descriptor runs).
+// Address generator of the matrix engine: channel block, kernel row, kernel column, output row,
+// output column (docs/isa.md section 4).
+// Throughput: one activation row a cycle, without a bubble between descriptors. Latency: 2 cycles
+// from descriptor to first row, and 16 more where input dilation needs divisions (hidden while an
+// earlier descriptor runs).
 // Positions are kept as quotient and remainder by the input dilation, so that no step divides.
-// A depthwise descriptor walks its window once, as if that were the output: row_emit tells where a result ends.
+// A depthwise descriptor walks its window once, as if that were the output: row_emit tells where a
+// result ends.
 // Reset: the valid bits. Errors: none (fields are checked at decode).
 module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic        clk,
@@ -35,8 +36,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
 );
   logic unused;
   assign unused = &desc;                 // the fields of others, too
-  // ---------------------------------------------------------------- set-up: fields of the next descriptor, offsets
-  // divided by idx, idy
+  // ---- set-up: fields of the next descriptor, offsets divided by idx, idy
   localparam int unsigned NDIV = 6;   // ox, sx, dx, oy, sy, dy
   logic set_valid, set_load, set_ready;
   logic [4:0]  div_left;
@@ -55,7 +55,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   assign d_two_x = desc.sx != desc.dx;
   assign d_two_y = desc.sy != desc.dy;
 
-  function automatic logic [15:0] walked(input logic [15:0] n, input logic two, input logic [7:0] k);
+  function automatic logic [15:0] walked(input logic [15:0] n, input logic two,
+      input logic [7:0] k);
     return ((n - 16'd1) << two) + {8'd0, k};
   endfunction
   assign in_ready = !set_valid;
@@ -64,7 +65,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   always_ff @(posedge clk) begin
     if (set_load) set_valid <= 1'b0;
     if (set_valid && div_left != 5'd0) begin
-      for (int unsigned k = 0; k < NDIV; k++) begin      // one quotient bit of each, most significant first
+      // one quotient bit of each, most significant first
+      for (int unsigned k = 0; k < NDIV; k++) begin
         logic [8:0] r, d;
         r = {rem[k][7:0], quo[k][15]};
         d = {1'b0, (k < 3) ? s_idx : s_idy};
@@ -114,7 +116,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
     if (rst) set_valid <= 1'b0;
   end
 
-  // ---------------------------------------------------------------- running descriptor
+  // ---- running descriptor
   logic run_valid, adv, end_x, end_y, end_kx, end_ky, end_cb, blk_end, desc_end, emit;
   logic [15:0] nx, ny, ncb, lim_x, lim_y, x_stride, y_stride, cb_stride;
   logic [7:0]  kxn, kyn, idx, idy, pad;
@@ -123,17 +125,20 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [31:0] id;
   logic [15:0] x, y, cb, cb_addr;
   logic [7:0]  kx, ky;
-  logic [31:0] step_xq, kern_xq, step_yq, kern_yq, org_xq, org_yq;      // quotients: stride, dilation, origin
+  // quotients: stride, dilation, origin
+  logic [31:0] step_xq, kern_xq, step_yq, kern_yq, org_xq, org_yq;
   logic [8:0]  step_xr, kern_xr, step_yr, kern_yr, org_xr, org_yr;      // remainders
   // position, and position of the block's first column and row
   logic [31:0] xq, yq, kxq, kyq;
   logic [8:0]  xr, yr, kxr, kyr;
 
-  function automatic logic [31:0] origin_quo(input logic [15:0] q, input logic [8:0] r, input logic neg);
+  function automatic logic [31:0] origin_quo(input logic [15:0] q, input logic [8:0] r,
+      input logic neg);
     return neg ? (32'd0 - {16'd0, q} - ((r != 9'd0) ? 32'd1 : 32'd0)) : {16'd0, q};
   endfunction
 
-  function automatic logic [8:0] origin_rem(input logic [8:0] r, input logic [7:0] d, input logic neg);
+  function automatic logic [8:0] origin_rem(input logic [8:0] r, input logic [7:0] d,
+      input logic neg);
     return (neg && r != 9'd0) ? ({1'b0, d} - r) : r;
   endfunction
 
@@ -153,8 +158,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   assign adv = run_valid && (!row_valid || row_take);
   assign set_load = set_ready && (!run_valid || (adv && desc_end));
 
-  // No register is read behind an assignment to it in the text, here and elsewhere: a simulator would keep a shadow
-  // copy of it.
+  // No register is read behind an assignment to it in the text, here and elsewhere: a simulator
+  // would keep a shadow copy of it.
   always_ff @(posedge clk) begin
     logic [31:0] next;
     logic [8:0] sum;
@@ -235,9 +240,12 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
     end
     if (set_load) begin
       run_valid <= 1'b1;
-      nx <= s_nx; ny <= s_ny; kxn <= s_kx; kyn <= s_ky; ncb <= s_ncb; lim_x <= s_lim_x; lim_y <= s_lim_y;
-      x_stride <= s_x_stride; y_stride <= s_y_stride; cb_stride <= s_cb_stride; acc_base <= s_acc_base;
-      idx <= s_idx; idy <= s_idy; pad <= s_pad; bf16 <= s_bf16; first <= s_first; half <= s_half; skip <= s_skip;
+      nx <= s_nx; ny <= s_ny; kxn <= s_kx; kyn <= s_ky; ncb <= s_ncb; lim_x <= s_lim_x;
+      lim_y <= s_lim_y;
+      x_stride <= s_x_stride; y_stride <= s_y_stride; cb_stride <= s_cb_stride;
+      acc_base <= s_acc_base;
+      idx <= s_idx; idy <= s_idy; pad <= s_pad; bf16 <= s_bf16; first <= s_first; half <= s_half;
+      skip <= s_skip;
       depthwise <= s_depthwise; two_x <= s_two_x; two_y <= s_two_y; wx <= s_wx; wy <= s_wy;
       id <= s_index;
       step_xq <= {16'd0, quo[1]}; step_xr <= rem[1]; kern_xq <= {16'd0, quo[2]}; kern_xr <= rem[2];
@@ -264,16 +272,22 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   c_no_bubble: cover property (@(posedge clk) disable iff (rst) set_load && adv);
   c_before: cover property (@(posedge clk) disable iff (rst) set_load && (neg_x || neg_y));
   c_kernel_column: cover property (@(posedge clk) disable iff (rst) adv && blk_end && !end_kx);
-  c_kernel_row: cover property (@(posedge clk) disable iff (rst) adv && blk_end && end_kx && !end_ky);
-  c_channels: cover property (@(posedge clk) disable iff (rst) adv && blk_end && end_kx && end_ky && !end_cb);
+  c_kernel_row: cover property (@(posedge clk) disable iff (rst)
+    adv && blk_end && end_kx && !end_ky);
+  c_channels: cover property (@(posedge clk) disable iff (rst)
+    adv && blk_end && end_kx && end_ky && !end_cb);
   c_hole: cover property (@(posedge clk) disable iff (rst) adv && (xr != 9'd0 || yr != 9'd0));
   c_one_row: cover property (@(posedge clk) disable iff (rst)
     adv && desc_end && cb == 16'd0 && kx == 8'd0 && ky == 8'd0 && x == 16'd0 && y == 16'd0);
   c_waits: cover property (@(posedge clk) disable iff (rst) row_valid && !row_take);
-  a_last_emits: assert property (@(posedge clk) disable iff (rst) row_valid && row_last |-> row_emit);
-  a_line: assert property (@(posedge clk) disable iff (rst) run_valid && depthwise |-> nx <= 16'd64);
-  c_window: cover property (@(posedge clk) disable iff (rst) row_valid && row_depthwise && !row_emit);
-  c_every_other: cover property (@(posedge clk) disable iff (rst) adv && depthwise && (two_x != two_y) && emit);
+  a_last_emits: assert property (@(posedge clk) disable iff (rst)
+    row_valid && row_last |-> row_emit);
+  a_line: assert property (@(posedge clk) disable iff (rst)
+    run_valid && depthwise |-> nx <= 16'd64);
+  c_window: cover property (@(posedge clk) disable iff (rst)
+    row_valid && row_depthwise && !row_emit);
+  c_every_other: cover property (@(posedge clk) disable iff (rst)
+    adv && depthwise && (two_x != two_y) && emit);
   c_wide: cover property (@(posedge clk) disable iff (rst) adv && depthwise && x == 16'd63);
 `endif
 endmodule

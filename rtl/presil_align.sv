@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Window of the last 16 beats of LOAD's data, and the byte shifter behind it: x = 32-bit words of {beat slot+1, beat
-// slot} >> 8*shift.
-// Latency 1 from `en`, one word a cycle. A beat written in a cycle can be read in the next. No reset, no errors.
+// Window of the last 16 beats of LOAD's data, and the byte shifter behind it: x = 32-bit words of
+// {beat slot+1, beat slot} >> 8*shift.
+// Latency 1 from `en`, one word a cycle. A beat written in a cycle can be read in the next. No
+// reset, no errors.
 module presil_align import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD),
   localparam int unsigned NW = WORD / 4
@@ -22,7 +23,8 @@ module presil_align import presil_config_pkg::*; #(
     for (int unsigned i = 0; i < NW; i++) unpack[i] = window[slot][32*i +: 32];
   endfunction
 
-  // whole words in log2 steps, so that each step is a select between two fixed positions, then bytes
+  // whole words in log2 steps, so that each step is a select between two fixed positions, then
+  // bytes
   function automatic words_t align();
     logic [31:0] a [2*NW];
     logic [31:0] b [2*NW];
@@ -38,7 +40,8 @@ module presil_align import presil_config_pkg::*; #(
       end
     end
     bits = {shift[1:0], 3'd0};
-    for (int unsigned i = 0; i < NW; i++) align[i] = (a[i] >> bits) | ((a[i+1] << 1) << (5'd31 - bits));
+    for (int unsigned i = 0; i < NW; i++)
+      align[i] = (a[i] >> bits) | ((a[i+1] << 1) << (5'd31 - bits));
   endfunction
 
   always_ff @(posedge clk) begin

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dot-product array: CELLS dot products of one activation row a cycle with two sets of weights, int8 or bf16, and the
-// addition to the old accumulator row. docs/numerics.md clauses 3 and 4.
-// Throughput: one row and one weight word a cycle. Latency of a row: operands (bf16: and each cell's largest exponent)
-// 1, dot 1, fp32 value 1, accumulate 1; then acc_we with the new row. The old row is asked for in the value stage
-// (acc_re) and used one cycle later; a row that comes again one cycle later takes the new value from the accumulate
-// stage, two cycles later from a copy taken while it was written.
-// Depthwise (docs/isa.md section 4): the kernel's positions are the lanes, each with a weight and an activation of its
-// own for every cell. The last three words of each of three window rows are kept; lane 3 * (rows up) + (words back). A
-// row that completes no sum goes no further.
+// Dot-product array: CELLS dot products of one activation row a cycle with two sets of weights,
+// int8 or bf16, and the addition to the old accumulator row. docs/numerics.md clauses 3 and 4.
+// Throughput: one row and one weight word a cycle. Latency of a row: operands (bf16: and each
+// cell's largest exponent) 1, dot 1, fp32 value 1, accumulate 1; then acc_we with the new row. The
+// old row is asked for in the value stage (acc_re) and used one cycle later; a row that comes again
+// one cycle later takes the new value from the accumulate stage, two cycles later from a copy taken
+// while it was written.
+// Depthwise (docs/isa.md section 4): the kernel's positions are the lanes, each with a weight and
+// an activation of its own for every cell. The last three words of each of three window rows are
+// kept; lane 3 * (rows up) + (words back). A row that completes no sum goes no further.
 // Reset: the valid bits; payload is not reset. Errors: none.
 module presil_array import presil_config_pkg::*; #(
   localparam int unsigned CELL_BITS = ($clog2(CELLS) > 4) ? $clog2(CELLS) : 4
@@ -22,11 +23,13 @@ module presil_array import presil_config_pkg::*; #(
   input  logic                         wgt_depthwise,
   input  logic                         wgt_bf16,
   input  logic                         wgt_skip,      // specials are zeros
-  input  logic                         wgt_absent,    // the code 0x0001 contributes nothing, not even with infinity
+  // the code 0x0001 contributes nothing, not even with infinity
+  input  logic                         wgt_absent,
   input  logic [8*LANES-1:0]           wgt_data,
   // activation row
   input  logic                         row_valid,
-  input  logic                         row_pad,       // every lane is row_pad_byte (int8) or zero (bf16)
+  // every lane is row_pad_byte (int8) or zero (bf16)
+  input  logic                         row_pad,
   input  logic [7:0]                   row_pad_byte,
   input  logic                         row_bf16,
   input  logic                         row_skip,
@@ -62,11 +65,14 @@ module presil_array import presil_config_pkg::*; #(
   localparam int unsigned PAIRS = LANES / 2;           // bf16 elements; pairs of int8 elements
   localparam int unsigned QUADS = LANES / 4;           // 32-bit pieces of an operand
   localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
-  localparam int unsigned CELLS16 = (CELLS < PAIRS) ? CELLS : PAIRS;      // cells with an element of their own
+  // cells with an element of their own
+  localparam int unsigned CELLS16 = (CELLS < PAIRS) ? CELLS : PAIRS;
   localparam int unsigned CELLS8 = (CELLS < LANES) ? CELLS : LANES;
-  localparam logic [31:0] PAIR_BIAS = 32'd32512;       // makes the sum of two int8 products fit 16 bits without a sign
+  // makes the sum of two int8 products fit 16 bits without a sign
+  localparam logic [31:0] PAIR_BIAS = 32'd32512;
   localparam logic [31:0] DOT_BIAS = PAIR_BIAS * PAIRS;
-  localparam logic [31:0] EXP_BIAS = 32'd779 + G;      // 2 * 256 of the stored exponents + 268 + (G - 1)
+  // 2 * 256 of the stored exponents + 268 + (G - 1)
+  localparam logic [31:0] EXP_BIAS = 32'd779 + G;
 
   localparam int unsigned POSITIONS = 9;               // of a depthwise kernel
   localparam int unsigned WLANES = (LANES > POSITIONS) ? LANES : POSITIONS;
@@ -78,12 +84,12 @@ module presil_array import presil_config_pkg::*; #(
   typedef logic [31:0] cells_t [CELLS];
   typedef logic [31:0] double_t [2*CELLS];
 
-  // int8: sign-extended. bf16: sign in bit 31 and significand (0 for a zero), in an array each for weights; exponent
-  // field + 256, or 0 for a zero, so that a product with a zero never has the largest exponent. Elements are held in a
-  // fixed permutation, the same for rows and weights.
-  // Weights lie lane by lane, so that the loops below run along the cells: no sum across a vector, twice as fast in
-  // simulation. The set is the second dimension, so that a synthesizer sees a choice between two cells' weights and not
-  // between two arrays.
+  // int8: sign-extended. bf16: sign in bit 31 and significand (0 for a zero), in an array each for
+  // weights; exponent field + 256, or 0 for a zero, so that a product with a zero never has the
+  // largest exponent. Elements are held in a fixed permutation, the same for rows and weights.
+  // Weights lie lane by lane, so that the loops below run along the cells: no sum across a vector,
+  // twice as fast in simulation. The set is the second dimension, so that a synthesizer sees a
+  // choice between two cells' weights and not between two arrays.
   typedef logic [15:0] cells16_t [CELLS];
   cells16_t w8 [WLANES][2];
   cells_t wman [WPAIRS][2], wexp [WPAIRS][2], wsign [WPAIRS][2];
@@ -104,13 +110,13 @@ module presil_array import presil_config_pkg::*; #(
   assign special1 = !depthwise1 ? rspecial
     : |(rows1 & (special_0 | (kx1[1] ? special_1 : 3'd0) | ((kx1 == 2'd3) ? special_2 : 3'd0)));
 
-  logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2, half3, special2,
-    forward3, copied3;
+  logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2,
+      half3, special2, forward3, copied3;
   logic [ROW_BITS-1:0] addr1, addr2, addr3;
   cells_t tops1, dots8, specials, vals, copy;
   double_t dots16;                                     // sums, then largest exponents (stored bias)
 
-  // ---------------------------------------------------------------- operands
+  // ---- operands
   function automatic bytes_t bytes_row();
     for (int unsigned j = 0; j < QUADS; j++) begin
       bytes_row[j]           = 16'(sext8(row_data[32*j +: 32]));
@@ -211,7 +217,8 @@ module presil_array import presil_config_pkg::*; #(
         exp_0[0] <= exp_cells(here, row_top);
         exp_0[1] <= exp_cells(above1, row_top);
         exp_0[2] <= exp_cells(above2, row_top);
-        special_0 <= row_skip ? 3'd0 : {special_cells(above2), special_cells(above1), special_cells(here)};
+        special_0 <= row_skip ? 3'd0 : {special_cells(above2), special_cells(above1),
+            special_cells(here)};
       end else begin
         int_2 <= int_1;
         int_1 <= int_0;
@@ -240,8 +247,8 @@ module presil_array import presil_config_pkg::*; #(
   logic [$clog2(CELLS)-1:0] cell_at;
   assign cell_at = wgt_cell[$clog2(CELLS)-1:0];
 
-  // One cell of a set. Blocking, in the process that reads the sets and after it has: a non-blocking assignment to a
-  // column makes a simulator keep a list of its elements.
+  // One cell of a set. Blocking, in the process that reads the sets and after it has: a
+  // non-blocking assignment to a column makes a simulator keep a list of its elements.
   function automatic void put_int8();
     for (int unsigned j = 0; j < QUADS; j++) begin
       w8[j][wgt_set][cell_at]           = 16'(sext8(wgt_data[32*j +: 32]));
@@ -257,7 +264,8 @@ module presil_array import presil_config_pkg::*; #(
       h = wgt_data[32*j +: 32];
       wman[j][wgt_set][cell_at]          = significand(h << 16, top) & 32'hff;
       wman[QUADS + j][wgt_set][cell_at]  = significand(h, top) & 32'hff;
-      wsign[j][wgt_set][cell_at]         = ((h << 16) & FP_SIGN) | (((h & 32'hffff) == 32'd1) ? mark : 32'd0);
+      wsign[j][wgt_set][cell_at]         = ((h << 16) & FP_SIGN)
+          | (((h & 32'hffff) == 32'd1) ? mark : 32'd0);
       wsign[QUADS + j][wgt_set][cell_at] = (h & FP_SIGN) | (((h >> 16) == 32'd1) ? mark : 32'd0);
       wexp[j][wgt_set][cell_at]         = exponent(h << 16, top);
       wexp[QUADS + j][wgt_set][cell_at] = exponent(h, top);
@@ -294,7 +302,7 @@ module presil_array import presil_config_pkg::*; #(
     end
   endfunction
 
-  // ---------------------------------------------------------------- dot products
+  // ---- dot products
   function automatic cells_t dot_int8();
     for (int unsigned c = 0; c < CELLS; c++) dot_int8[c] = 32'd0 - DOT_BIAS;
     for (int unsigned i = 0; i < LANES; i += 8)
@@ -308,13 +316,14 @@ module presil_array import presil_config_pkg::*; #(
       end
   endfunction
 
-  // The largest exponent of each cell's products, of the row that comes: its weights are all there, and no cycle has to
-  // find the exponent, align by it and add.
+  // The largest exponent of each cell's products, of the row that comes: its weights are all there,
+  // and no cycle has to find the exponent, align by it and add.
   function automatic cells_t row_tops();
     automatic pairs_t e;
     e = exp_row(row_top);
     for (int unsigned c = 0; c < CELLS; c++) row_tops[c] = 32'd0;
-    if (!row_pad)                                      // nothing was read for it: the word may be unknown
+    // nothing was read for it: the word may be unknown
+    if (!row_pad)
       for (int unsigned i = 0; i < PAIRS; i += 4)
         for (int unsigned c = 0; c < CELLS; c++)
           row_tops[c] = larger(row_tops[c],
@@ -327,8 +336,9 @@ module presil_array import presil_config_pkg::*; #(
     for (int unsigned c = 0; c < 2 * CELLS; c++) nothing[c] = 32'd0;
   endfunction
 
-  // Each product aligned to the largest exponent of its cell; the sum is exact, and of terms that have their sign: a
-  // chain of additions, which a synthesizer makes a carry-save tree. Sums, then largest exponents.
+  // Each product aligned to the largest exponent of its cell; the sum is exact, and of terms that
+  // have their sign: a chain of additions, which a synthesizer makes a carry-save tree. Sums, then
+  // largest exponents.
   function automatic double_t dot_bf16();
     for (int unsigned c = 0; c < CELLS; c++) begin
       dot_bf16[c] = 32'd0;
@@ -337,22 +347,25 @@ module presil_array import presil_config_pkg::*; #(
     for (int unsigned i = 0; i < PAIRS; i += 2)
       for (int unsigned c = 0; c < CELLS; c++)
         dot_bf16[c] = dot_bf16[c]
-          + term(rman[i], wman[i][set1][c], wsign[i][set1][c], tops1[c] - (rexp[i] + wexp[i][set1][c]))
+          + term(rman[i], wman[i][set1][c], wsign[i][set1][c],
+          tops1[c] - (rexp[i] + wexp[i][set1][c]))
           + term(rman[i + 1], wman[i + 1][set1][c], wsign[i + 1][set1][c],
                  tops1[c] - (rexp[i + 1] + wexp[i + 1][set1][c]));
   endfunction
 
-  // What infinities and NaNs make of each cell: its value, or 0 where none counts. Only evaluated when a special is
-  // about.
+  // What infinities and NaNs make of each cell: its value, or 0 where none counts. Only evaluated
+  // when a special is about.
   function automatic cells_t dot_special();
     for (int unsigned c = 0; c < CELLS; c++) begin
       logic [31:0] pos, neg, nan;
       pos = 32'd0; neg = 32'd0; nan = 32'd0;
       for (int unsigned i = 0; i < PAIRS; i++) begin
         logic [31:0] re, we, rm, wm, ws, bad, inf;
-        re = rexp[i]; we = wexp[i][set1][c]; rm = rman[i]; wm = wman[i][set1][c]; ws = wsign[i][set1][c];
+        re = rexp[i]; we = wexp[i][set1][c]; rm = rman[i]; wm = wman[i][set1][c];
+        ws = wsign[i][set1][c];
         inf = (re == EXP_SPECIAL || we == EXP_SPECIAL) ? 32'd1 : 32'd0;
-        bad = ((re == EXP_SPECIAL && (rm & 32'h7f) != 32'd0) || (we == EXP_SPECIAL && (wm & 32'h7f) != 32'd0)
+        bad = ((re == EXP_SPECIAL && (rm & 32'h7f) != 32'd0)
+            || (we == EXP_SPECIAL && (wm & 32'h7f) != 32'd0)
                || re == 32'd0 || we == 32'd0) ? inf : 32'd0;
         inf = ((ws & ABSENT) != 32'd0) ? 32'd0 : inf;
         bad = ((ws & ABSENT) != 32'd0) ? 32'd0 : bad;
@@ -361,7 +374,8 @@ module presil_array import presil_config_pkg::*; #(
         neg |= ((rm ^ ws) < FP_SIGN) ? 32'd0 : inf;
       end
       nan |= pos & neg;
-      dot_special[c] = (nan != 32'd0) ? NAN32 : (pos != 32'd0) ? FP_INF : (neg != 32'd0) ? (FP_INF | FP_SIGN) : 32'd0;
+      dot_special[c] = (nan != 32'd0) ? NAN32 : (pos != 32'd0) ? FP_INF : (neg != 32'd0)
+          ? (FP_INF | FP_SIGN) : 32'd0;
     end
   endfunction
 
@@ -370,11 +384,14 @@ module presil_array import presil_config_pkg::*; #(
     for (int unsigned c = 0; c < CELLS; c++) window_int8[c] = 32'd0;
     for (int unsigned r = 0; r < 3; r++)
       if (r < 32'(ky1)) begin
-        for (int unsigned c = 0; c < CELLS; c++) window_int8[c] += product8(int_0[r][c], w8[3*r][set1][c]);
+        for (int unsigned c = 0; c < CELLS; c++)
+          window_int8[c] += product8(int_0[r][c], w8[3*r][set1][c]);
         if (kx1[1])
-          for (int unsigned c = 0; c < CELLS; c++) window_int8[c] += product8(int_1[r][c], w8[3*r + 1][set1][c]);
+          for (int unsigned c = 0; c < CELLS; c++)
+            window_int8[c] += product8(int_1[r][c], w8[3*r + 1][set1][c]);
         if (kx1 == 2'd3)
-          for (int unsigned c = 0; c < CELLS; c++) window_int8[c] += product8(int_2[r][c], w8[3*r + 2][set1][c]);
+          for (int unsigned c = 0; c < CELLS; c++)
+            window_int8[c] += product8(int_2[r][c], w8[3*r + 2][set1][c]);
       end
   endfunction
 
@@ -423,15 +440,19 @@ module presil_array import presil_config_pkg::*; #(
       s = 32'd0;
       for (int unsigned r = 0; r < 3; r++)
         if (r < 32'(ky1)) begin
-          s |= special_lane(man_0[r][c], exp_0[r][c], wman[3*r][set1][c], wexp[3*r][set1][c], wsign[3*r][set1][c]);
+          s |= special_lane(man_0[r][c], exp_0[r][c], wman[3*r][set1][c], wexp[3*r][set1][c],
+              wsign[3*r][set1][c]);
           if (kx1[1])
-            s |= special_lane(man_1[r][c], exp_1[r][c], wman[3*r + 1][set1][c], wexp[3*r + 1][set1][c],
+            s |= special_lane(man_1[r][c], exp_1[r][c], wman[3*r + 1][set1][c],
+                wexp[3*r + 1][set1][c],
               wsign[3*r + 1][set1][c]);
           if (kx1 == 2'd3)
-            s |= special_lane(man_2[r][c], exp_2[r][c], wman[3*r + 2][set1][c], wexp[3*r + 2][set1][c],
+            s |= special_lane(man_2[r][c], exp_2[r][c], wman[3*r + 2][set1][c],
+                wexp[3*r + 2][set1][c],
               wsign[3*r + 2][set1][c]);
         end
-      window_special[c] = (s[2] || s[1:0] == 2'd3) ? NAN32 : s[0] ? FP_INF : s[1] ? (FP_INF | FP_SIGN) : 32'd0;
+      window_special[c] = (s[2] || s[1:0] == 2'd3) ? NAN32 : s[0] ? FP_INF : s[1]
+          ? (FP_INF | FP_SIGN) : 32'd0;
     end
   endfunction
 
@@ -451,11 +472,13 @@ module presil_array import presil_config_pkg::*; #(
   function automatic cells_t value_special();
     cells_t v;
     v = value_bf16();
-    for (int unsigned c = 0; c < CELLS; c++) value_special[c] = (specials[c] != 32'd0) ? specials[c] : v[c];
+    for (int unsigned c = 0; c < CELLS; c++)
+      value_special[c] = (specials[c] != 32'd0) ? specials[c] : v[c];
   endfunction
 
-  // ---------------------------------------------------------------- accumulation
-  // A loop for each source of the old row: an adder with a multiplexer before it, written so that no loop chooses.
+  // ---- accumulation
+  // A loop for each source of the old row: an adder with a multiplexer before it, written so that
+  // no loop chooses.
   function automatic cells_t int_next();
     for (int unsigned c = 0; c < CELLS; c++) int_next[c] = acc_q[c] + vals[c];
   endfunction
@@ -466,9 +489,11 @@ module presil_array import presil_config_pkg::*; #(
 
   function automatic cells_t row_again();
     if (bf3) begin
-      for (int unsigned c = 0; c < CELLS; c++) row_again[c] = fp_add(forward3 ? acc_wdata[c] : copy[c], vals[c]);
+      for (int unsigned c = 0; c < CELLS; c++)
+        row_again[c] = fp_add(forward3 ? acc_wdata[c] : copy[c], vals[c]);
     end else begin
-      for (int unsigned c = 0; c < CELLS; c++) row_again[c] = (forward3 ? acc_wdata[c] : copy[c]) + vals[c];
+      for (int unsigned c = 0; c < CELLS; c++)
+        row_again[c] = (forward3 ? acc_wdata[c] : copy[c]) + vals[c];
     end
   endfunction
 
@@ -533,7 +558,8 @@ module presil_array import presil_config_pkg::*; #(
     v2 <= v1;
     if (row_valid && row_emit) begin
       depthwise1 <= row_depthwise; pad1 <= row_pad; kx1 <= row_kx; ky1 <= row_ky;
-      bf1 <= row_bf16; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half; addr1 <= row_acc;
+      bf1 <= row_bf16; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half;
+      addr1 <= row_acc;
       if (row_bf16) begin
         if (row_depthwise) tops1 <= window_tops();
         else tops1 <= row_tops();
@@ -542,7 +568,8 @@ module presil_array import presil_config_pkg::*; #(
     v1 <= row_valid && row_emit;
     if (wgt_valid) begin
       if (wgt_bf16)
-        wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set]) || (!wgt_skip && special_weight() != 32'd0);
+        wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set])
+            || (!wgt_skip && special_weight() != 32'd0);
       if (wgt_depthwise) begin
         put_lane();
       end else if (wgt_bf16) begin
@@ -559,19 +586,24 @@ module presil_array import presil_config_pkg::*; #(
 `ifndef SYNTHESIS
   // what a read gives while its row is written is not used
   a_collision: assert property (@(posedge clk) disable iff (rst)
-    (acc_re && acc_we && acc_waddr == acc_raddr && acc_whalf == acc_half) |=> (copied3 || forward3));
+    (acc_re && acc_we && acc_waddr == acc_raddr && acc_whalf == acc_half) |=> (copied3
+        || forward3));
   c_first: cover property (@(posedge clk) disable iff (rst) v3 && first3);
   c_forward: cover property (@(posedge clk) disable iff (rst) v3 && !first3 && forward3);
   c_copied: cover property (@(posedge clk) disable iff (rst) v3 && !first3 && copied3 && !forward3);
-  c_from_memory: cover property (@(posedge clk) disable iff (rst) v3 && !first3 && !copied3 && !forward3);
-  c_special_row: cover property (@(posedge clk) disable iff (rst) v1 && bf1 && !depthwise1 && rspecial);
+  c_from_memory: cover property (@(posedge clk) disable iff (rst)
+    v3 && !first3 && !copied3 && !forward3);
+  c_special_row: cover property (@(posedge clk) disable iff (rst)
+    v1 && bf1 && !depthwise1 && rspecial);
   c_depthwise: cover property (@(posedge clk) disable iff (rst) v1 && depthwise1 && bf1);
   c_depthwise_int8: cover property (@(posedge clk) disable iff (rst) v1 && depthwise1 && !bf1);
-  c_depthwise_special: cover property (@(posedge clk) disable iff (rst) v1 && depthwise1 && bf1 && special1);
+  c_depthwise_special: cover property (@(posedge clk) disable iff (rst)
+    v1 && depthwise1 && bf1 && special1);
   c_special_weight: cover property (@(posedge clk) disable iff (rst) v1 && bf1 && wspecial[set1]);
   // int8 behind bf16 or the other way round
   c_change: cover property (@(posedge clk) disable iff (rst) v1 && v2 && bf1 != bf2);
   c_other_half: cover property (@(posedge clk) disable iff (rst) v2 && v3 && half2 != half3);
-  c_load_beside: cover property (@(posedge clk) disable iff (rst) wgt_valid && v1 && wgt_set != set1);
+  c_load_beside: cover property (@(posedge clk) disable iff (rst)
+    wgt_valid && v1 && wgt_set != set1);
 `endif
 endmodule

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// AXI4 read side of the chip: arbitrates LOAD (ID 0) and descriptor fetch (ID 1) onto AR, routes R by ID, counts what
-// is outstanding.
+// AXI4 read side of the chip: arbitrates LOAD (ID 0) and descriptor fetch (ID 1) onto AR, routes R
+// by ID, counts what is outstanding.
 // AR is registered (one burst a cycle); R passes through. At most 256 LOAD bursts outstanding.
-// RREADY says whether LOAD has room, whoever the beat is for, so that it depends on registers alone: a descriptor waits
-// with LOAD's window, which drains into the scratchpad without needing any other descriptor. The fetcher asks only for
-// what it has room for. Reset: synchronous, only when idle.
-// Errors: SLVERR or DECERR of a LOAD beat raises err_valid one cycle later with the beat's address and the
-// descriptor's index; `overdue` raises late_valid with those of the beat that LOAD waits for, or, where it waits for
-// none, fetch_overdue at once.
-// A burst outside the DMA windows is taken and never offered: of LOAD it raises load_refused one cycle later with its
-// address and the descriptor's index, of the fetcher fetch_refused at once.
+// RREADY says whether LOAD has room, whoever the beat is for, so that it depends on registers
+// alone: a descriptor waits with LOAD's window, which drains into the scratchpad without needing
+// any other descriptor. The fetcher asks only for what it has room for. Reset: synchronous, only
+// when idle.
+// Errors: SLVERR or DECERR of a LOAD beat raises err_valid one cycle later with the beat's address
+// and the descriptor's index; `overdue` raises late_valid with those of the beat that LOAD waits
+// for, or, where it waits for none, fetch_overdue at once.
+// A burst outside the DMA windows is taken and never offered: of LOAD it raises load_refused one
+// cycle later with its address and the descriptor's index, of the fetcher fetch_refused at once.
 module presil_axi_read import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -66,8 +67,8 @@ module presil_axi_read import presil_config_pkg::*; #(
   assign refuse       = load_valid && load_ready && outside;
   assign fetch_refused = fetch_valid && free && outside;
   assign page = fetch_valid ? fetch_beat[39-LW:12-LW] : load_beat[39-LW:12-LW];
-  presil_window #(.PERMIT(29)) u_window (.guarded, .first, .last, .valid(fetch_valid || load_valid), .page,
-    .outside);
+  presil_window #(.PERMIT(29)) u_window (.guarded, .first, .last, .valid(fetch_valid || load_valid),
+      .page, .outside);
   assign load_rvalid  = rvalid && !rid;
   assign fetch_rvalid = rvalid && rid && load_rready;
   assign rready       = load_rready;
@@ -101,7 +102,8 @@ module presil_axi_read import presil_config_pkg::*; #(
     end
     if (push != pop) count <= push ? count + 9'd1 : count - 9'd1;
     if (rst) begin
-      arvalid <= 1'b0;  head <= 8'd0;  tail <= 8'd0;  beat <= 8'd0;  count <= 9'd0;  err_valid <= 1'b0;
+      arvalid <= 1'b0;  head <= 8'd0;  tail <= 8'd0;  beat <= 8'd0;  count <= 9'd0;
+      err_valid <= 1'b0;
       late_valid <= 1'b0;  load_refused <= 1'b0;
     end
   end
@@ -112,7 +114,8 @@ module presil_axi_read import presil_config_pkg::*; #(
     arvalid && !arready |=> arvalid && $stable(araddr) && $stable(arlen) && $stable(arid));
   a_page: assert property (@(posedge clk) disable iff (rst)
     arvalid |-> 32'(araddr[11:0]) + (32'(arlen) + 32'd1) * WORD <= 32'd4096);
-  a_refused: assert property (@(posedge clk) disable iff (rst) refuse || fetch_refused |=> !arvalid);
+  a_refused: assert property (@(posedge clk) disable iff (rst)
+    refuse || fetch_refused |=> !arvalid);
   a_under: assert property (@(posedge clk) disable iff (rst) load_rvalid |-> count > 9'd0);
   a_over: assert property (@(posedge clk) disable iff (rst) count <= 9'd256);
   c_late: cover property (@(posedge clk) disable iff (rst) late_valid);
@@ -121,16 +124,19 @@ module presil_axi_read import presil_config_pkg::*; #(
   c_wrap: cover property (@(posedge clk) disable iff (rst) push && head == 8'd255);
   c_request_waits: cover property (@(posedge clk) disable iff (rst) arvalid && !arready);
   c_data_waits: cover property (@(posedge clk) disable iff (rst) rvalid && !rready);
-  c_fetch_first: cover property (@(posedge clk) disable iff (rst) fetch_valid && load_valid && free);
+  c_fetch_first: cover property (@(posedge clk) disable iff (rst)
+    fetch_valid && load_valid && free);
   c_fetch_inside: cover property (@(posedge clk) disable iff (rst) fetch_rvalid && beat != 8'd0);
   c_fetch_waits: cover property (@(posedge clk) disable iff (rst) rvalid && rid && !rready);
   c_error_first: cover property (@(posedge clk) disable iff (rst) rresp && take && beat == 8'd0);
   c_error_later: cover property (@(posedge clk) disable iff (rst) rresp && take && beat != 8'd0);
   c_refused: cover property (@(posedge clk) disable iff (rst) load_refused);
   c_refused_fetch: cover property (@(posedge clk) disable iff (rst) fetch_refused);
-  c_refused_among_others: cover property (@(posedge clk) disable iff (rst) load_refused && count > 9'd1);
+  c_refused_among_others: cover property (@(posedge clk) disable iff (rst)
+    load_refused && count > 9'd1);
   c_permitted: cover property (@(posedge clk) disable iff (rst) guarded && push);
-  c_permitted_fetch: cover property (@(posedge clk) disable iff (rst) guarded && fetch_valid && free && !outside);
+  c_permitted_fetch: cover property (@(posedge clk) disable iff (rst)
+    guarded && fetch_valid && free && !outside);
   c_halt_out: cover property (@(posedge clk) disable iff (rst) halt && count != 9'd0);
 `endif
 endmodule

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// AXI4 write side of the chip: STORE's bursts onto AW (registered), its beats onto W (passed through; offered with or
-// after their address, and neither waits for the other to be taken), B.
+// AXI4 write side of the chip: STORE's bursts onto AW (registered), its beats onto W (passed
+// through; offered with or after their address, and neither waits for the other to be taken), B.
 // At most 128 bursts outstanding. Reset: synchronous, only when idle.
-// Halt: no burst is accepted any more; beats that are owed are sent with zero strobes, and presil_store_pack holds
-// its beat.
-// Errors: SLVERR or DECERR raises err_valid one cycle later with the burst's address and the descriptor's index;
-// `overdue` raises late_valid with those of the oldest burst outstanding. A burst outside the DMA windows is taken and
-// never offered: it raises `refused` one cycle later with its own. No burst is taken between that and the halt, whose
-// data would be those of the one refused.
+// Halt: no burst is accepted any more; beats that are owed are sent with zero strobes, and
+// presil_store_pack holds its beat.
+// Errors: SLVERR or DECERR raises err_valid one cycle later with the burst's address and the
+// descriptor's index; `overdue` raises late_valid with those of the oldest burst outstanding. A
+// burst outside the DMA windows is taken and never offered: it raises `refused` one cycle later
+// with its own. No burst is taken between that and the halt, whose data would be those of the one
+// refused.
 module presil_axi_write import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -24,7 +25,8 @@ module presil_axi_write import presil_config_pkg::*; #(
   output logic            beat_ready,
   input  logic [WORD-1:0] beat_strb,
   output logic            response,           // a burst was acknowledged
-  output logic            unanswered,         // the oldest burst is sent, address and data, and not acknowledged
+  // the oldest burst is sent, address and data, and not acknowledged
+  output logic            unanswered,
   input  logic            overdue,            // the bus is silent: pulse
   output logic            late_valid,
   input  logic            guarded,            // DMA windows
@@ -46,7 +48,8 @@ module presil_axi_write import presil_config_pkg::*; #(
   input  logic            bvalid
 );
   localparam int unsigned DEPTH = 128;
-  logic [39-LW:0] q_beat [DEPTH];             // outstanding bursts: data sent up to `data`, acknowledged up to `tail`
+  // outstanding bursts: data sent up to `data`, acknowledged up to `tail`
+  logic [39-LW:0] q_beat [DEPTH];
   logic [7:0]     q_len [DEPTH];
   logic [31:0]    q_index [DEPTH];
   logic [7:0]     head, data, tail;           // one bit more than the index
@@ -59,7 +62,8 @@ module presil_axi_write import presil_config_pkg::*; #(
   assign push        = burst_valid && burst_ready && !outside;
   assign refuse      = burst_valid && burst_ready && outside;
   assign page        = burst_beat[39-LW:12-LW];
-  presil_window #(.PERMIT(30)) u_window (.guarded, .first, .last, .valid(burst_valid), .page, .outside);
+  presil_window #(.PERMIT(30)) u_window (.guarded, .first, .last, .valid(burst_valid), .page,
+      .outside);
   assign owed        = data != head;
   assign wvalid      = owed && (beat_valid || drain);
   assign beat_ready  = owed && wready && !drain;
@@ -77,7 +81,8 @@ module presil_axi_write import presil_config_pkg::*; #(
     end
     if (push) begin
       awvalid <= 1'b1;  awaddr <= {burst_beat, {LW{1'b0}}};  awlen <= burst_len;
-      q_beat[head[6:0]] <= burst_beat;  q_len[head[6:0]] <= burst_len;  q_index[head[6:0]] <= burst_index;
+      q_beat[head[6:0]] <= burst_beat;  q_len[head[6:0]] <= burst_len;
+      q_index[head[6:0]] <= burst_index;
       head <= head + 8'd1;
     end
     if (wvalid && wready) begin
@@ -95,14 +100,15 @@ module presil_axi_write import presil_config_pkg::*; #(
     end
     if (bvalid) tail <= tail + 8'd1;
     if (rst) begin
-      awvalid <= 1'b0;  head <= 8'd0;  data <= 8'd0;  tail <= 8'd0;  issued <= 8'd0;  beat <= 8'd0;  drain <= 1'b0;
+      awvalid <= 1'b0;  head <= 8'd0;  data <= 8'd0;  tail <= 8'd0;  issued <= 8'd0;  beat <= 8'd0;
+      drain <= 1'b0;
       err_valid <= 1'b0;  late_valid <= 1'b0;  refused <= 1'b0;
     end
   end
 
 `ifndef SYNTHESIS
-  // AXI: what is offered stays; no burst crosses 4 KiB; no response without a burst whose address and data
-  // were sent
+  // AXI: what is offered stays; no burst crosses 4 KiB; no response without a burst whose address
+  // and data were sent
   a_stay: assert property (@(posedge clk) disable iff (rst)
     awvalid && !awready |=> awvalid && $stable(awaddr) && $stable(awlen));
   a_stay_data: assert property (@(posedge clk) disable iff (rst)
@@ -110,7 +116,8 @@ module presil_axi_write import presil_config_pkg::*; #(
   a_page: assert property (@(posedge clk) disable iff (rst)
     awvalid |-> 32'(awaddr[11:0]) + (32'(awlen) + 32'd1) * WORD <= 32'd4096);
   a_refused: assert property (@(posedge clk) disable iff (rst) refuse |=> !awvalid && !burst_ready);
-  a_under: assert property (@(posedge clk) disable iff (rst) !(bvalid && (tail == data || tail == issued)));
+  a_under: assert property (@(posedge clk) disable iff (rst)
+    !(bvalid && (tail == data || tail == issued)));
   a_over: assert property (@(posedge clk) disable iff (rst) 8'(head - tail) <= 8'd128);
   c_late: cover property (@(posedge clk) disable iff (rst) late_valid);
   c_full: cover property (@(posedge clk) disable iff (rst) 8'(head - tail) == 8'd128);
@@ -126,8 +133,10 @@ module presil_axi_write import presil_config_pkg::*; #(
   c_drained: cover property (@(posedge clk) disable iff (rst) drain && wvalid);
   c_error: cover property (@(posedge clk) disable iff (rst) bvalid && bresp);
   c_refused: cover property (@(posedge clk) disable iff (rst) refused);
-  c_refused_among_others: cover property (@(posedge clk) disable iff (rst) refused && 8'(head - tail) > 8'd1 && owed);
+  c_refused_among_others: cover property (@(posedge clk) disable iff (rst)
+    refused && 8'(head - tail) > 8'd1 && owed);
   c_permitted: cover property (@(posedge clk) disable iff (rst) guarded && push);
-  c_halt_waits: cover property (@(posedge clk) disable iff (rst) halt && wvalid && !wready && !drain);
+  c_halt_waits: cover property (@(posedge clk) disable iff (rst)
+    halt && wvalid && !wready && !drain);
 `endif
 endmodule

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One scratchpad bank: a memory, and the register of its write port, which takes the word of the client that is
-// granted.
-// A read gives q one cycle later, and sees the writes that were granted two cycles before it: a token takes longer
-// from a write to the first read of whoever waits for it.
-// Reset: the register's valid bit. Errors: `bad`, in the first cycle of q (PARITY): presil_ram_1r1w.
+// One scratchpad bank: a memory, and the register of its write port, which takes the word of the
+// client that is granted.
+// A read gives q one cycle later, and sees the writes that were granted two cycles before it: a
+// token takes longer from a write to the first read of whoever waits for it.
+// Reset: the register's valid bit. Errors: `bad`, in the first cycle of q (PARITY):
+// presil_ram_1r1w.
 module presil_bank import presil_config_pkg::*; #(
   localparam int unsigned AW = $clog2(BANK_WORDS)
 ) (
@@ -15,7 +16,8 @@ module presil_bank import presil_config_pkg::*; #(
   output logic              bad,
   input  logic              we_ep, we_ld,                    // at most one
   input  logic [AW-1:0]     row_ep, row_ld,
-  input  logic              full_ep, full_ld,                // whole word: the mask is not looked at
+  // whole word: the mask is not looked at
+  input  logic              full_ep, full_ld,
   input  logic [8*WORD-1:0] data_ep, data_ld,
   input  logic [WORD-1:0]   mask_ep, mask_ld
 );
@@ -33,6 +35,7 @@ module presil_bank import presil_config_pkg::*; #(
     end
   end
 
-  presil_ram_1r1w #(.ROWS(BANK_WORDS), .BYTES(WORD), .PARITY(PARITY), .T(logic [8*WORD-1:0])) u_ram (.clk, .re,
-    .raddr(row), .q, .we(w_valid), .waddr(w_row), .be(w_mask), .wdata(w_data), .bad);
+  presil_ram_1r1w #(.ROWS(BANK_WORDS), .BYTES(WORD), .PARITY(PARITY),
+      .T(logic [8*WORD-1:0])) u_ram (.clk, .re, .raddr(row), .q, .we(w_valid), .waddr(w_row),
+      .be(w_mask), .wdata(w_data), .bad);
 endmodule

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts runs of beats into AXI bursts that respect 4 KiB (so at most 4096/WORD beats, <= 256 for WORD >= 16, which is
-// required).
-// Combinational from its state; one burst a cycle, also across runs. Reset: synchronous. Errors: none.
+// Cuts runs of beats into AXI bursts that respect 4 KiB (so at most 4096/WORD beats, <= 256 for
+// WORD >= 16, which is required).
+// Combinational from its state; one burst a cycle, also across runs. Reset: synchronous. Errors:
+// none.
 module presil_bursts import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -26,7 +27,8 @@ module presil_bursts import presil_config_pkg::*; #(
   assign run_ready   = left == 32'd0 || (burst_ready && left == now);
 
   always_ff @(posedge clk) begin
-    // registers are read before they are assigned, also in branches: otherwise Verilator keeps shadow copies
+    // registers are read before they are assigned, also in branches: otherwise Verilator keeps
+    // shadow copies
     if (burst_valid && burst_ready && !(left == now && run_valid)) begin
       burst_beat <= burst_beat + (40-LW)'(now);
       left       <= left - now;
@@ -42,7 +44,8 @@ module presil_bursts import presil_config_pkg::*; #(
   c_to_the_end: cover property (@(posedge clk) disable iff (rst) burst_valid && left == room);
   c_single: cover property (@(posedge clk) disable iff (rst) burst_valid && now == 32'd1);
   c_longest: cover property (@(posedge clk) disable iff (rst) burst_valid && now == PAGE);
-  c_back_to_back: cover property (@(posedge clk) disable iff (rst) run_valid && run_ready && burst_valid);
+  c_back_to_back: cover property (@(posedge clk) disable iff (rst)
+    run_valid && run_ready && burst_valid);
   c_waits: cover property (@(posedge clk) disable iff (rst) burst_valid && !burst_ready);
 `endif
 endmodule

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What software says of the AXI4 master (BUS_ATTRIBUTES, BUS_TIMEOUT): attributes of its requests, and how long the bus
-// may be silent. Registers answer one cycle after the request, with 0 where the address is presil_windows'. What is
-// written acts while no launch runs: so all requests of a launch have the same attributes, and none changes while it
-// waits.
-// Time-out: one counter cuts a launch into periods of `timeout` cycles; a channel on which the chip has waited through
-// all of a period is overdue. Reset: synchronous. Errors: none of its own; presil_axi_read and _write name the burst.
+// What software says of the AXI4 master (BUS_ATTRIBUTES, BUS_TIMEOUT): attributes of its requests,
+// and how long the bus may be silent. Registers answer one cycle after the request, with 0 where
+// the address is presil_windows'. What is written acts while no launch runs: so all requests of a
+// launch have the same attributes, and none changes while it waits.
+// Time-out: one counter cuts a launch into periods of `timeout` cycles; a channel on which the chip
+// has waited through all of a period is overdue. Reset: synchronous. Errors: none of its own;
+// presil_axi_read and _write name the burst.
 module presil_bus (
   input  logic        clk,
   input  logic        rst,
@@ -31,14 +32,16 @@ module presil_bus (
   logic [31:0] timeout;
   logic [31:0] limit, elapsed;         // of the launch; cycles of the period, from 1
   logic        ended;                  // a period did
-  logic [4:0]  still, fresh, silent;   // channels on which the chip has waited: all the time, and in the last cycle
+  // channels on which the chip has waited: all the time, and in the last cycle
+  logic [4:0]  still, fresh, silent;
   assign silent        = ended ? fresh : still;
   assign read_overdue  = ended && still[1:0] != 2'd0;
   assign write_overdue = ended && still[4:2] != 3'd0;
 
   always_ff @(posedge clk) begin
     if (!busy) begin
-      prot <= attributes[2:0];  qos <= attributes[7:4];  arcache <= attributes[11:8];  awcache <= attributes[15:12];
+      prot <= attributes[2:0];  qos <= attributes[7:4];  arcache <= attributes[11:8];
+      awcache <= attributes[15:12];
       limit <= timeout;  elapsed <= 32'd1;  ended <= 1'b0;  still <= 5'd0;  fresh <= 5'd0;
     end else if (limit != 32'd0) begin
       elapsed <= (elapsed == limit) ? 32'd1 : elapsed + 32'd1;  ended <= elapsed == limit;
@@ -48,7 +51,8 @@ module presil_bus (
       rdata <= 32'd0;
       if (req_addr[5:2] == 4'd0) rdata <= {16'd0, attributes};
       if (req_addr[5:2] == 4'd1) rdata <= timeout;
-      if (req_write && req_addr[5:2] == 4'd1) timeout <= (timeout & ~req_mask) | (req_data & req_mask);
+      if (req_write && req_addr[5:2] == 4'd1)
+        timeout <= (timeout & ~req_mask) | (req_data & req_mask);
       if (req_write && req_addr[5:2] == 4'd0)
         attributes <= (attributes & ~req_mask[15:0]) | (req_data[15:0] & req_mask[15:0] & 16'hfff7);
     end

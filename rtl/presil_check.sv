@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What decode refuses of a descriptor (docs/isa.md section 1): OPCODE before VERSION before FIELD.
-// What this chip does not have, and what no field names, is refused: a program of a later chip ends in FIELD.
-// Combinational; looks only with `en`, so that a simulator pays once a descriptor. No state, no errors of its own.
+// What this chip does not have, and what no field names, is refused: a program of a later chip ends
+// in FIELD.
+// Combinational; looks only with `en`, so that a simulator pays once a descriptor. No state, no
+// errors of its own.
 module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
   input  logic        en,
   input  desc_t       desc,
@@ -40,7 +42,8 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
     unaligned = load.sp_base | ((chunk > spare + 32'd1) ? load.sw : 32'd0)
               | if_more(load.n2, load.ss2) | if_more(load.n3, load.ss3);
     return source == 2'd3 || load.n0 != 16'd1 || n1 > (LANES >> element)
-        || chunk > (conv ? 2 * WORD : WORD) || (chunk & spare) != 32'd0 || (unaligned & (WORD - 1)) != 32'd0;
+        || chunk > (conv ? 2 * WORD : WORD) || (chunk & spare) != 32'd0
+        || (unaligned & (WORD - 1)) != 32'd0;
   endfunction
 
   // A converted word begins at a whole element, wherever it goes.
@@ -56,14 +59,16 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
     logic [1:0]  odd;                           // what is not a multiple of four bytes
     conv  = load.conv != CONV_NONE;
     word  = 32'(load.word_bytes);
-    odd   = load.row_bytes[1:0] | load.pos0[1:0] | load.step0[1:0] | word[1:0] | load.chunk_bytes[1:0];
-    return bad_counts() || load.conv > CONV_TERM2 || word > (conv ? 2 * WORD : WORD) || load.step0[31]
+    odd   = load.row_bytes[1:0] | load.pos0[1:0] | load.step0[1:0] | word[1:0]
+        | load.chunk_bytes[1:0];
+    return bad_counts() || load.conv > CONV_TERM2 || word > (conv ? 2 * WORD : WORD)
+        || load.step0[31]
         || (conv && (odd != 2'd0 || (!load.transpose && odd_address(word))))
         || (load.transpose && bad_transpose(conv));
   endfunction
 
-  // Every piece lies in an aligned block of the largest power of two that divides all strides: so no piece can cross
-  // the end of a word.
+  // Every piece lies in an aligned block of the largest power of two that divides all strides: so
+  // no piece can cross the end of a word.
   function automatic logic bad_store();
     logic [31:0] chunk, word, strides, block, piece;
     chunk   = 32'(store.chunk_bytes);
@@ -78,7 +83,8 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
   endfunction
 
   // The results' step is one or two positions of the window, whose rows the line buffer holds.
-  function automatic logic bad_axis(input logic [15:0] s, input logic [15:0] d, input logic [7:0] k);
+  function automatic logic bad_axis(input logic [15:0] s, input logic [15:0] d,
+      input logic [7:0] k);
     return k > 8'd3 || (s != d && 17'(s) != {d, 1'b0});
   endfunction
 
@@ -117,7 +123,8 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
     out = epilogue.out_base | if_more(epilogue.rows, epilogue.out_pitch);
     res = epilogue.res_base | if_more(epilogue.rows, epilogue.res_pitch);
     return epilogue.out_type > DTYPE_RAW32 || epilogue.rows == 16'd0
-        || 32'(epilogue.rows) + 32'(epilogue.acc_base) > ACC_ROWS || unaligned(epilogue.out_type, out) != 32'd0
+        || 32'(epilogue.rows) + 32'(epilogue.acc_base) > ACC_ROWS
+        || unaligned(epilogue.out_type, out) != 32'd0
         || (epilogue.res_en
             && (epilogue.res_type > DTYPE_FP32 || unaligned(epilogue.res_type, res) != 32'd0))
         || (epilogue.clamp_en
@@ -130,7 +137,8 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
       OP_STORE:    return (store & STORE_RESERVED) != '0 || bad_store();
       OP_MATRIX:   return (matrix & MATRIX_RESERVED) != '0 || bad_matrix();
       OP_EPILOGUE: return (epilogue & EPILOGUE_RESERVED) != '0 || bad_epilogue();
-      default:     return (desc & COMMON_RESERVED) != '0 || desc.waits != '0 || desc.signals != '0;   // NOP
+      // NOP
+      default:     return (desc & COMMON_RESERVED) != '0 || desc.waits != '0 || desc.signals != '0;
     endcase
   endfunction
 

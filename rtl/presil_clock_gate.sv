@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clock of one engine: that of the chip, or gated by a vendor's cell.
-// A vendor's cell: define PRESIL_CLOCK_GATE as the name of a module with the ports clk, en and gclk. It passes the edge
-// of `clk` at whose end of cycle `en` is 1 and no other. `en` comes from registers and inputs of `clk`, late in the
-// cycle, so the cell needs its latch (open while `clk` is low). Test mode is the cell's own.
+// A vendor's cell: define PRESIL_CLOCK_GATE as the name of a module with the ports clk, en and
+// gclk. It passes the edge of `clk` at whose end of cycle `en` is 1 and no other. `en` comes from
+// registers and inputs of `clk`, late in the cycle, so the cell needs its latch (open while `clk`
+// is low). Test mode is the cell's own.
 // Reset: none; the engine's keeps `en` at 1. Errors: none.
 module presil_clock_gate (
   input  logic clk,

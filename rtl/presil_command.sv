@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command processor: fetches descriptors from the ring (bursts of up to 8, 16 buffered), decodes and checks them in
-// order, hands them to
-// the engines' queues, and rules launch, completion, error stop and queue reset (docs/isa.md section 1).
-// One descriptor every 4 cycles; doorbell to fetch request 2, descriptor received to queue 3. Reset: synchronous.
-// Errors: OPCODE, VERSION, FIELD, FETCH_BUS, WINDOW of a fetch, RING from here; those of the engines come in; the first
-// wins and halts everything. It is told when everything is drained, or when the bus is silent, and then `busy` stays
-// until it answers.
+// Command processor: fetches descriptors from the ring (bursts of up to 8, 16 buffered), decodes
+// and checks them in order, hands them to the engines' queues, and rules launch, completion, error
+// stop and queue reset (docs/isa.md section 1).
+// One descriptor every 4 cycles; doorbell to fetch request 2, descriptor received to queue 3.
+// Reset: synchronous.
+// Errors: OPCODE, VERSION, FIELD, FETCH_BUS, WINDOW of a fetch, RING from here; those of the
+// engines come in; the first wins and halts everything. It is told when everything is drained, or
+// when the bus is silent, and then `busy` stays until it answers.
 module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -34,13 +35,16 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   input  logic [8*WORD-1:0] fetch_rdata,
   input  logic              fetch_rerror,
   output logic              fetch_out,         // beats were asked for that have not come
-  input  logic              fetch_refused,     // what is asked for is outside the DMA windows, and won't come
+  // what is asked for is outside the DMA windows, and won't come
+  input  logic              fetch_refused,
   input  logic              fetch_overdue,     // the bus is silent, and a fetch waits for it: pulse
   input  logic              overdue,           // the bus is silent, whoever waits: pulse
   // engines
   output logic              halt,
-  output logic              clear,             // a queue reset takes effect: head and tail are zero in the next cycle
-  output logic              engine_rst,        // one cycle later: queues, engines and tokens to their start state
+  // a queue reset takes effect: head and tail are zero in the next cycle
+  output logic              clear,
+  // one cycle later: queues, engines and tokens to their start state
+  output logic              engine_rst,
   output logic              launch,            // first cycle of a launch
   output logic              decoded,           // a descriptor was handed over
   output logic [3:0]        push,              // LOAD, MATRIX, EPILOGUE, STORE
@@ -58,7 +62,8 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned BW = $clog2(SLOTS * BEATS);
 
   logic [8*WORD-1:0] buffer [SLOTS*BEATS];
-  logic [31:0] asked, got;                     // running counts of descriptors: requested, received (whole)
+  // running counts of descriptors: requested, received (whole)
+  logic [31:0] asked, got;
   logic [31:0] asked_beats, got_beats;         // of beats; buffer index is their low bits
   logic [1:0]  state;                          // 0: next descriptor, 1: check, 2: hand over
   logic        resetting;
@@ -83,10 +88,12 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   presil_check u_check (.en(state == 2'd1), .desc, .code(refused));
 
   // ---- fetch --------------------------------------------------------------------------------
-  // up to 8 descriptors, not beyond the tail, the ring's end or 4 KiB (32 descriptors; the base is 4 KiB-aligned)
+  // up to 8 descriptors, not beyond the tail, the ring's end or 4 KiB (32 descriptors; the base is
+  // 4 KiB-aligned)
   assign size   = 32'd1 << ring_log2;
   assign ahead  = ring_tail - asked;
-  assign to_end = ((ring_log2 < 5'd5) ? size : 32'd32) - (asked & (((ring_log2 < 5'd5) ? size : 32'd32) - 32'd1));
+  assign to_end = ((ring_log2 < 5'd5) ? size : 32'd32) - (asked
+      & (((ring_log2 < 5'd5) ? size : 32'd32) - 32'd1));
   always_comb begin
     fetch_count = 32'd8;
     if (ahead < fetch_count) fetch_count = ahead;
@@ -98,15 +105,17 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign take_now = state == 2'd0 && ring_head != got && busy && !halt;
   always_ff @(posedge clk) if (take_now) desc <= take(ring_head);
 
-  // At once if there is nothing to drain, so that a doorbell written right behind finds head and tail at zero. The
-  // engines follow in the next cycle, `halt` with them: none of them starts anything in between.
+  // At once if there is nothing to drain, so that a doorbell written right behind finds head and
+  // tail at zero. The engines follow in the next cycle, `halt` with them: none of them starts
+  // anything in between.
   logic drained;
-  assign drained = halt && busy && !queue_reset && all_idle && !fetch_valid && asked_beats == got_beats;
+  assign drained = halt && busy && !queue_reset && all_idle && !fetch_valid
+      && asked_beats == got_beats;
   assign fetch_out = asked_beats != got_beats;
   assign clear   = (drained && resetting) || (queue_reset && !busy);
 
-  // Everything that is looked at is looked at first: a register that is read behind an assignment to it
-  // costs Verilator a shadow copy.
+  // Everything that is looked at is looked at first: a register that is read behind an assignment
+  // to it costs Verilator a shadow copy.
   always_ff @(posedge clk) begin
     logic handed, fetch, ask, finished, lost, own, unheard, report;
     logic [3:0]  code;
@@ -117,13 +126,15 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
                && asked + fetch_count - ring_head <= SLOTS;
     fetch    = fetch_valid && fetch_ready;
     handed   = state == 2'd2 && !halt && !own
-            && (opcode == OP_NOP || (opcode == OP_LOAD && room[0]) || (opcode == OP_MATRIX && room[1])
+            && (opcode == OP_NOP || (opcode == OP_LOAD && room[0])
+            || (opcode == OP_MATRIX && room[1])
                 || (opcode == OP_EPILOGUE && room[2]) || (opcode == OP_STORE && room[3]));
     finished = busy && !halt && !doorbell && !launch && !queue_reset && ring_head == ring_tail
             && !own && fail_code == ERROR_NONE && state == 2'd0 && all_empty && all_idle;
     // more than the ring holds, or behind an earlier doorbell
     lost     = doorbell && !error && !resetting
-            && (ring_log2 > 5'd16 || ring_tail - ring_head > size || ring_tail - ring_head < rung - ring_head);
+            && (ring_log2 > 5'd16 || ring_tail - ring_head > size
+            || ring_tail - ring_head < rung - ring_head);
     // a drain that the bus doesn't end, and no error before it: a queue reset asked for it
     unheard  = silent && error_code == ERROR_NONE && (own || fail_code != ERROR_NONE);
     report   = silent && halt && !error;
@@ -139,7 +150,8 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
     if (ask) begin
       at = {ring_base, 12'd0} + {1'b0, asked & (size - 32'd1), 7'd0};
-      fetch_valid <= 1'b1;  fetch_beat <= (40-LW)'(at >> LW);  fetch_len <= 8'(fetch_count * BEATS - 32'd1);
+      fetch_valid <= 1'b1;  fetch_beat <= (40-LW)'(at >> LW);
+      fetch_len <= 8'(fetch_count * BEATS - 32'd1);
       asked <= asked + fetch_count;  asked_beats <= asked_beats + fetch_count * BEATS;
     end else if (fetch) begin
       fetch_valid <= 1'b0;
@@ -163,11 +175,13 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (lost) code = ERROR_RING;
     if (doorbell && !error && !resetting) rung <= ring_tail;
     if (fetch_refused) begin
-      code = ERROR_WINDOW;  code_index = asked - beats / BEATS;  code_addr = {fetch_beat, {LW{1'b0}}};
+      code = ERROR_WINDOW;  code_index = asked - beats / BEATS;
+      code_addr = {fetch_beat, {LW{1'b0}}};
     end
     if (fetch_overdue || (fetch_rvalid && fetch_rerror)) begin
       code = fetch_overdue ? ERROR_BUS_TIMEOUT : ERROR_FETCH_BUS;  code_index = got;
-      code_addr = {ring_base, 12'd0} + {1'b0, got & (size - 32'd1), 7'd0} + {8'd0, (got_beats & (BEATS - 1)) * WORD};
+      code_addr = {ring_base, 12'd0} + {1'b0, got & (size - 32'd1), 7'd0}
+          + {8'd0, (got_beats & (BEATS - 1)) * WORD};
     end
     if (fetch_rvalid) begin
       buffer[BW'(got_beats)] <= fetch_rdata;
@@ -198,11 +212,13 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (clear || rst) begin
       error <= 1'b0;  error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;
       resetting <= 1'b0;  silent <= 1'b0;
-      ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;  got_beats <= 32'd0;  state <= 2'd0;
+      ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;
+      got_beats <= 32'd0;  state <= 2'd0;
       push <= 4'd0;  own_code <= ERROR_NONE;  rung <= 32'd0;
     end
     if (rst) begin
-      busy <= 1'b0;  fetch_valid <= 1'b0;  launch <= 1'b0;  irq_done <= 1'b0;  irq_error <= 1'b0;  engine_rst <= 1'b0;
+      busy <= 1'b0;  fetch_valid <= 1'b0;  launch <= 1'b0;  irq_done <= 1'b0;  irq_error <= 1'b0;
+      engine_rst <= 1'b0;
       decoded <= 1'b0;
     end
   end
@@ -210,14 +226,20 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
 `ifndef SYNTHESIS
   a_one: assert property (@(posedge clk) disable iff (rst) (push & (push - 4'd1)) == 4'd0);
   a_buffer: assert property (@(posedge clk) disable iff (rst) asked - ring_head <= SLOTS);
-  c_nop: cover property (@(posedge clk) disable iff (rst) state == 2'd2 && opcode == OP_NOP && !halt);
-  c_load_full: cover property (@(posedge clk) disable iff (rst) state == 2'd2 && opcode == OP_LOAD && !room[0]);
-  c_matrix_full: cover property (@(posedge clk) disable iff (rst) state == 2'd2 && opcode == OP_MATRIX && !room[1]);
+  c_nop: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd2 && opcode == OP_NOP && !halt);
+  c_load_full: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd2 && opcode == OP_LOAD && !room[0]);
+  c_matrix_full: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd2 && opcode == OP_MATRIX && !room[1]);
   c_epilogue_full: cover property (@(posedge clk) disable iff (rst)
     state == 2'd2 && opcode == OP_EPILOGUE && !room[2]);
-  c_store_full: cover property (@(posedge clk) disable iff (rst) state == 2'd2 && opcode == OP_STORE && !room[3]);
-  c_opcode: cover property (@(posedge clk) disable iff (rst) state == 2'd1 && refused == ERROR_OPCODE);
-  c_version: cover property (@(posedge clk) disable iff (rst) state == 2'd1 && refused == ERROR_VERSION);
+  c_store_full: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd2 && opcode == OP_STORE && !room[3]);
+  c_opcode: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd1 && refused == ERROR_OPCODE);
+  c_version: cover property (@(posedge clk) disable iff (rst)
+    state == 2'd1 && refused == ERROR_VERSION);
   c_field_nop: cover property (@(posedge clk) disable iff (rst)
     state == 2'd1 && refused == ERROR_FIELD && opcode == OP_NOP);
   c_field_load: cover property (@(posedge clk) disable iff (rst)
@@ -229,19 +251,25 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   c_field_store: cover property (@(posedge clk) disable iff (rst)
     state == 2'd1 && refused == ERROR_FIELD && opcode == OP_STORE);
   c_fetch_error: cover property (@(posedge clk) disable iff (rst) fetch_rvalid && fetch_rerror);
-  c_window: cover property (@(posedge clk) disable iff (rst) irq_error && error_code == ERROR_WINDOW);
+  c_window: cover property (@(posedge clk) disable iff (rst)
+    irq_error && error_code == ERROR_WINDOW);
   c_window_fetch: cover property (@(posedge clk) disable iff (rst) own_code == ERROR_WINDOW);
   c_window_halted: cover property (@(posedge clk) disable iff (rst) fetch_refused && halt);
-  c_timeout: cover property (@(posedge clk) disable iff (rst) irq_error && error_code == ERROR_BUS_TIMEOUT);
+  c_timeout: cover property (@(posedge clk) disable iff (rst)
+    irq_error && error_code == ERROR_BUS_TIMEOUT);
   c_timeout_drain: cover property (@(posedge clk) disable iff (rst)
     irq_error && busy && error_code != ERROR_BUS_TIMEOUT);
   c_timeout_reset: cover property (@(posedge clk) disable iff (rst) irq_error && resetting);
   c_answers_late: cover property (@(posedge clk) disable iff (rst) drained && error);
   c_ring_error: cover property (@(posedge clk) disable iff (rst) own_code == ERROR_RING);
-  c_read_error: cover property (@(posedge clk) disable iff (rst) !halt && fail_code == ERROR_READ_BUS);
-  c_write_error: cover property (@(posedge clk) disable iff (rst) !halt && fail_code == ERROR_WRITE_BUS);
-  c_range_error: cover property (@(posedge clk) disable iff (rst) !halt && fail_code == ERROR_SPAD_RANGE);
-  c_token_error: cover property (@(posedge clk) disable iff (rst) !halt && fail_code == ERROR_TOKEN_OVERFLOW);
+  c_read_error: cover property (@(posedge clk) disable iff (rst)
+    !halt && fail_code == ERROR_READ_BUS);
+  c_write_error: cover property (@(posedge clk) disable iff (rst)
+    !halt && fail_code == ERROR_WRITE_BUS);
+  c_range_error: cover property (@(posedge clk) disable iff (rst)
+    !halt && fail_code == ERROR_SPAD_RANGE);
+  c_token_error: cover property (@(posedge clk) disable iff (rst)
+    !halt && fail_code == ERROR_TOKEN_OVERFLOW);
   c_second_error: cover property (@(posedge clk) disable iff (rst)
     halt && busy && !resetting && fail_code != ERROR_NONE);
   c_both_errors: cover property (@(posedge clk) disable iff (rst)
@@ -257,7 +285,8 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   c_ring_full: cover property (@(posedge clk) disable iff (rst) ring_tail - ring_head == size);
   c_page_end: cover property (@(posedge clk) disable iff (rst)
     fetch_valid && ring_log2 > 5'd5 && (asked & 32'd31) == 32'd0);
-  c_buffer_full: cover property (@(posedge clk) disable iff (rst) asked - ring_head == SLOTS && ahead != 32'd0);
+  c_buffer_full: cover property (@(posedge clk) disable iff (rst)
+    asked - ring_head == SLOTS && ahead != 32'd0);
   c_fetch_waits: cover property (@(posedge clk) disable iff (rst) fetch_valid && !fetch_ready);
 `endif
 endmodule

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters of docs/isa.md section 6: while a launch runs every cycle is charged to one cause of each engine. Live
-// values, and the copy that
-// the last snapshot made, which is what the registers show (n: rtl/presil.rdl COUNTERS).
-// One array and one dynamic increment an engine: a loop over all counters would cost simulation time in every cycle.
+// Counters of docs/isa.md section 6: while a launch runs every cycle is charged to one cause of
+// each engine. Live values, and the copy that the last snapshot made, which is what the registers
+// show (n: rtl/presil.rdl COUNTERS).
+// One array and one dynamic increment an engine: a loop over all counters would cost simulation
+// time in every cycle.
 // Read latency 1. Reset: synchronous; everything reads zero until the first snapshot. Errors: none.
 module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
@@ -24,11 +25,13 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
   output logic [31:0] rdata
 );
   typedef logic [63:0] causes_t [16];
-  // Running counts and what the last snapshot saw of them. A count is zero while its bit in k_ (of the snapshot: y_) is
-  // not set: clearing the arrays themselves would make Verilator copy them in every cycle.
+  // Running counts and what the last snapshot saw of them. A count is zero while its bit in k_ (of
+  // the snapshot: y_) is not set: clearing the arrays themselves would make Verilator copy them in
+  // every cycle.
   causes_t c_load, c_matrix, c_epilogue, c_store, s_load, s_matrix, s_epilogue, s_store;
   logic [15:0] k_load, k_matrix, k_epilogue, k_store, y_load, y_matrix, y_epilogue, y_store;
-  logic [63:0] cycles, z_cycles, read_beats, write_beats, bytes, descriptors, launches, fetch_beats, start, first, last;
+  logic [63:0] cycles, z_cycles, read_beats, write_beats, bytes, descriptors, launches, fetch_beats,
+      start, first, last;
   logic        seen;                   // MATRIX was busy in this launch
   logic        taken;                  // there was a snapshot
   causes_t     s_other;                // counters 80 to 95
@@ -39,7 +42,8 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
       3'd1: return y_matrix[n[3:0]] ? s_matrix[n[3:0]] : 64'd0;
       3'd2: return y_epilogue[n[3:0]] ? s_epilogue[n[3:0]] : 64'd0;
       3'd3: return y_store[n[3:0]] ? s_store[n[3:0]] : 64'd0;
-      3'd4: return (taken && n[3:0] == CAUSE_COMMAND) ? s_other[0] : 64'd0;   // VECTOR never has a descriptor
+      // VECTOR never has a descriptor
+      3'd4: return (taken && n[3:0] == CAUSE_COMMAND) ? s_other[0] : 64'd0;
       3'd5: return (taken && n[3:0] < 4'd10) ? s_other[n[3:0]] : 64'd0;
       default: return 64'd0;
     endcase
@@ -57,10 +61,12 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
     if (req) rdata <= req_word[0] ? 32'(pick(req_word[7:1]) >> 32) : 32'(pick(req_word[7:1]));
     if (snapshot) begin
       s_load <= c_load;  s_matrix <= c_matrix;  s_epilogue <= c_epilogue;  s_store <= c_store;
-      y_load <= k_load;  y_matrix <= k_matrix;  y_epilogue <= k_epilogue;  y_store <= k_store;  taken <= 1'b1;
+      y_load <= k_load;  y_matrix <= k_matrix;  y_epilogue <= k_epilogue;  y_store <= k_store;
+      taken <= 1'b1;
       s_other[0] <= cycles - z_cycles;  s_other[1] <= read_beats;  s_other[2] <= write_beats;
       s_other[3] <= read_beats << LW;  s_other[4] <= bytes;
-      s_other[5] <= descriptors;  s_other[6] <= launches;  s_other[7] <= fetch_beats;  s_other[8] <= first - start;
+      s_other[5] <= descriptors;  s_other[6] <= launches;  s_other[7] <= fetch_beats;
+      s_other[8] <= first - start;
       s_other[9] <= last - start;
     end
     if (clear) z_cycles <= cycles;
@@ -91,7 +97,8 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
       write_beats <= write_beats + 64'd1;  bytes <= bytes + 64'(write_bytes);
     end
     if (clear || rst) begin
-      read_beats <= 64'd0;  write_beats <= 64'd0;  bytes <= 64'd0;  descriptors <= 64'd0;  launches <= 64'd0;
+      read_beats <= 64'd0;  write_beats <= 64'd0;  bytes <= 64'd0;  descriptors <= 64'd0;
+      launches <= 64'd0;
       fetch_beats <= 64'd0;
     end
     if (rst) begin
@@ -116,7 +123,8 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
         store    += k_store[i] ? c_store[i] : 64'd0;
       end
     end
-    charged = {store == cycles - z_cycles, epilogue == cycles - z_cycles, matrix == cycles - z_cycles,
+    charged = {store == cycles - z_cycles, epilogue == cycles - z_cycles,
+        matrix == cycles - z_cycles,
                load == cycles - z_cycles};
   end
   a_load: assert property (@(posedge clk) disable iff (rst) snapshot |-> charged[0]);

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands and terms of the array's dot products (docs/numerics.md clauses 3 and 4), one element at a time.
-// A bf16 is held as its sign in bit 31 with its significand (0 for a zero), and its exponent field + 256, or 0 for a
-// zero, so that a product with a zero never has the largest exponent.
+// Operands and terms of the array's dot products (docs/numerics.md clauses 3 and 4), one element at
+// a time.
+// A bf16 is held as its sign in bit 31 with its significand (0 for a zero), and its exponent field
+// + 256, or 0 for a zero, so that a product with a zero never has the largest exponent.
 package presil_dot_pkg;
   import presil_config_pkg::*;
 
   localparam logic [31:0] SIGN = 32'h8000_0000;
   localparam int unsigned LOG_PAIRS = $clog2(LANES / 2);
-  localparam int unsigned G = (LOG_PAIRS > 5) ? 16 - LOG_PAIRS : 11;      // guard bits of the alignment
+  // guard bits of the alignment
+  localparam int unsigned G = (LOG_PAIRS > 5) ? 16 - LOG_PAIRS : 11;
   localparam logic [31:0] EXP_SPECIAL = 32'd511;       // stored exponent of infinity and NaN
   localparam logic [31:0] ABSENT = 32'h100;            // mark beside a stored significand
-  localparam logic [15:0] PRODUCT_BIAS = 16'd16256;    // makes an int8 product fit 16 bits without a sign
+  // makes an int8 product fit 16 bits without a sign
+  localparam logic [15:0] PRODUCT_BIAS = 16'd16256;
 
   function automatic logic [31:0] sext8(input logic [31:0] b);
     return ((b & 32'hff) ^ 32'h80) - 32'h80;
   endfunction
 
-  // h: a bf16 in the high half of 32 bits. top: the first exponent field that counts as zero (255 to skip specials,
-  // else 256)
+  // h: a bf16 in the high half of 32 bits. top: the first exponent field that counts as zero (255
+  // to skip specials, else 256)
   function automatic logic [31:0] significand(input logic [31:0] h, input logic [31:0] top);
     logic [31:0] e, m;
     e = (h >> 23) & 32'hff;
@@ -49,7 +52,8 @@ package presil_dot_pkg;
   endfunction
 
   // a term aligned to the largest exponent, with its sign
-  function automatic logic [31:0] term(input logic [31:0] am, input logic [31:0] wm, input logic [31:0] ws,
+  function automatic logic [31:0] term(input logic [31:0] am, input logic [31:0] wm,
+      input logic [31:0] ws,
                                        input logic [31:0] d);
     logic [31:0] t;
     t = aligned(((am & 32'hff) << G) * wm, d);
@@ -57,12 +61,14 @@ package presil_dot_pkg;
   endfunction
 
   // pos, neg, nan in bits 0, 1, 2: what a lane's infinities and NaNs are
-  function automatic logic [31:0] special_lane(input logic [31:0] am, input logic [31:0] ae, input logic [31:0] wm,
+  function automatic logic [31:0] special_lane(input logic [31:0] am, input logic [31:0] ae,
+      input logic [31:0] wm,
                                                input logic [31:0] we, input logic [31:0] ws);
     logic [31:0] nan, inf;
     inf = (ae == EXP_SPECIAL || we == EXP_SPECIAL) ? 32'd1 : 32'd0;
     inf = ((ws & ABSENT) != 32'd0) ? 32'd0 : inf;
-    nan = ((ae == EXP_SPECIAL && (am & 32'h7f) != 32'd0) || (we == EXP_SPECIAL && (wm & 32'h7f) != 32'd0)
+    nan = ((ae == EXP_SPECIAL && (am & 32'h7f) != 32'd0)
+        || (we == EXP_SPECIAL && (wm & 32'h7f) != 32'd0)
            || ae == 32'd0 || we == 32'd0) ? inf : 32'd0;
     return (nan << 2) | (((am ^ ws) < SIGN) ? inf : (inf << 1));
   endfunction

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Epilogue engine: accumulators to scratchpad through bias, scale, residual, clamp and conversion (docs/isa.md
-// section 5).
-// Throughput: one row a cycle, or one word of its output or residual a cycle where a row takes more than one.
-// Latency: parameters
-// (2 * words) + 10 cycles to the first word; the parameters of the next descriptor are read while the rows of this
-// one are issued.
-// Reset: synchronous, active high; payload is not reset. Errors: none of its own; res_index and epi_index name the
-// descriptor of the
-// request on the port, for the scratchpad's range check.
+// Epilogue engine: accumulators to scratchpad through bias, scale, residual, clamp and conversion
+// (docs/isa.md section 5).
+// Throughput: one row a cycle, or one word of its output or residual a cycle where a row takes more
+// than one.
+// Latency: parameters (2 * words) + 10 cycles to the first word; the parameters of the next
+// descriptor are read while the rows of this one are issued.
+// Reset: synchronous, active high; payload is not reset. Errors: none of its own; res_index and
+// epi_index name the descriptor of the request on the port, for the scratchpad's range check.
 module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   localparam int unsigned LOG_WORD = $clog2(WORD)
 ) (
@@ -48,10 +47,12 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   localparam logic [7:0] WORDS1 = 8'((CELLS + WORD - 1) / WORD);
   localparam logic [7:0] WORDS2 = 8'((2 * CELLS + WORD - 1) / WORD);
   localparam logic [7:0] WORDS4 = 8'((4 * CELLS + WORD - 1) / WORD);
-  localparam logic [WORD-1:0] MASK1 = ~({WORD{1'b1}} << CELLS);           // bytes of a row at the beginning of a word
+  // bytes of a row at the beginning of a word
+  localparam logic [WORD-1:0] MASK1 = ~({WORD{1'b1}} << CELLS);
   localparam logic [WORD-1:0] MASK2 = ~({WORD{1'b1}} << 2 * CELLS);
   localparam logic [WORD-1:0] MASK4 = ~({WORD{1'b1}} << 4 * CELLS);
-  localparam logic IN_SLOT1 = CELLS <= WORD / 2;                        // a row shares its word with others
+  // a row shares its word with others
+  localparam logic IN_SLOT1 = CELLS <= WORD / 2;
   localparam logic IN_SLOT2 = 2 * CELLS <= WORD / 2;
   localparam logic IN_SLOT4 = 4 * CELLS <= WORD / 2;
 
@@ -63,14 +64,16 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
     return (kind == DTYPE_INT8) ? IN_SLOT1 : (kind == DTYPE_BF16) ? IN_SLOT2 : IN_SLOT4;
   endfunction
 
-  // word address of a byte address plus k words; a bit more than it needs, so that a row never wraps into the memory
-  function automatic logic [32-LOG_WORD:0] word_addr(input logic [31:0] byte_addr, input logic [7:0] k);
+  // word address of a byte address plus k words; a bit more than it needs, so that a row never
+  // wraps into the memory
+  function automatic logic [32-LOG_WORD:0] word_addr(input logic [31:0] byte_addr,
+      input logic [7:0] k);
     return (33-LOG_WORD)'(byte_addr >> LOG_WORD) + (33-LOG_WORD)'(k);
   endfunction
 
-  // ---------------------------------------------------------------- two descriptor slots, taken in turn, free again
-  // when done
-  logic [1:0] held, fresh, par_left;       // fresh: no row issued yet; par_left: parameters not all granted
+  // ---- two descriptor slots, taken in turn, free again when done
+  // fresh: no row issued yet; par_left: parameters not all granted
+  logic [1:0] held, fresh, par_left;
   logic in_slot, take;
   logic [3:0]  f_otype [2], f_rtype [2];
   logic        f_half [2], f_res [2];
@@ -82,7 +85,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   assign start_ready = !held[in_slot] && !halt;
   assign take = start_valid && start_ready;
 
-  // ---------------------------------------------------------------- parameter reads, ahead of the rows
+  // ---- parameter reads, ahead of the rows
   logic par_slot, par_req, par_grant, par_end;
   logic [7:0] par_no;                      // word: biases, then scales
   assign par_slot = par_left[in_slot] ? in_slot : !in_slot;             // the older one first
@@ -90,15 +93,16 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   assign par_grant = par_req && res_ready;
   assign par_end = par_grant && par_no == 8'(2 * WORDS4 - 8'd1);
 
-  // ---------------------------------------------------------------- row sequencer
-  logic seq_valid, seq_slot, seq_next, seq_load, seq_first, res_shares, want, need_res, step, row_end, desc_end;
+  // ---- row sequencer
+  logic seq_valid, seq_slot, seq_next, seq_load, seq_first, res_shares, want, need_res, step,
+      row_end, desc_end;
   logic [15:0] rows_left;
   logic [ROW_BITS-1:0] acc_no;
   logic [31:0] res_at;
   logic [7:0] step_no, steps, res_words, gap;
 
-  // parameters first: they are few, and the next descriptor waits for them; they are used two cycles after the row is
-  // issued
+  // parameters first: they are few, and the next descriptor waits for them; they are used two
+  // cycles after the row is issued
   assign need_res = f_res[seq_slot] && step_no < res_words;
   assign row_end = step_no + 8'd1 == steps;
   assign want = seq_valid && !halt && gap == 8'd0 && !(row_end && acc_taken[f_half[seq_slot]]);
@@ -107,7 +111,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   assign seq_load = (!seq_valid || desc_end) && fresh[seq_next] && !par_left[seq_next];
 
   assign res_valid = par_req || (want && need_res);
-  assign res_addr = par_req ? (33-LOG_WORD)'(f_param[par_slot] + {8'd0, par_no}) : word_addr(res_at, step_no);
+  assign res_addr = par_req ? (33-LOG_WORD)'(f_param[par_slot] + {8'd0, par_no})
+      : word_addr(res_at, step_no);
   assign res_index = par_req ? f_index[par_slot] : f_index[seq_slot];
 
   // what each grant reads, beside its data two cycles later
@@ -154,7 +159,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
         acc_row <= acc_no;
         acc_half <= f_half[seq_slot];
         if (rows_left == 16'd1) begin
-          gap <= words_of(f_otype[seq_slot]) - 8'd1;         // its last row still has words to put out
+          // its last row still has words to put out
+          gap <= words_of(f_otype[seq_slot]) - 8'd1;
           seq_valid <= 1'b0;
         end
         rows_left <= rows_left - 16'd1;
@@ -202,23 +208,27 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
     end
 
     if (rst) begin
-      held <= 2'b00; fresh <= 2'b00; par_left <= 2'b00; in_slot <= 1'b0; seq_valid <= 1'b0; seq_next <= 1'b0;
+      held <= 2'b00; fresh <= 2'b00; par_left <= 2'b00; in_slot <= 1'b0; seq_valid <= 1'b0;
+      seq_next <= 1'b0;
       par_no <= 8'd0;
-      gap <= 8'd0; p1_par <= 1'b0; p2_par <= 1'b0; p1_res <= 1'b0; p2_res <= 1'b0; r1_valid <= 1'b0; r2_valid <= 1'b0;
+      gap <= 8'd0; p1_par <= 1'b0; p2_par <= 1'b0; p1_res <= 1'b0; p2_res <= 1'b0; r1_valid <= 1'b0;
+      r2_valid <= 1'b0;
     end
   end
 
   assign acc_re = r1_valid;
 
-  // ---------------------------------------------------------------- arithmetic
+  // ---- arithmetic
 
   presil_epilogue_pipe u_pipe (.clk, .rst, .cfg_valid(take), .cfg_slot(in_slot), .desc(start_desc),
-    .par_valid(p2_par && res_rvalid), .par_slot(p2_slot), .par_scale(p2_scale), .par_word(p2_word),
-    .res_valid(p2_res && res_rvalid), .res_word(p2_word[RES_BITS-1:0]), .rdata(res_rdata), .row_valid(r2_valid),
-    .row_slot(r2_slot), .row_first(r2_first), .row_last(r2_last), .row_quad(r2_quad), .acc_q, .next_valid, .next_slot,
-    .next_first, .next_head, .next_last, .next_word, .out_valid(epi_valid), .out_data(epi_data), .busy(pipe_busy));
+      .par_valid(p2_par && res_rvalid), .par_slot(p2_slot), .par_scale(p2_scale),
+      .par_word(p2_word), .res_valid(p2_res && res_rvalid), .res_word(p2_word[RES_BITS-1:0]),
+      .rdata(res_rdata), .row_valid(r2_valid), .row_slot(r2_slot), .row_first(r2_first),
+      .row_last(r2_last), .row_quad(r2_quad), .acc_q, .next_valid, .next_slot, .next_first,
+      .next_head, .next_last, .next_word, .out_valid(epi_valid), .out_data(epi_data),
+      .busy(pipe_busy));
 
-  // ---------------------------------------------------------------- output address, of the next cycle's word
+  // ---- output address, of the next cycle's word
   logic [31:0] out_at;
   always_ff @(posedge clk) begin
     logic [31:0] at;
@@ -231,7 +241,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
       epi_index <= f_index[next_slot];
       epi_full <= !shares;
       if (shares)
-        epi_mask <= ((f_otype[next_slot] == DTYPE_INT8) ? MASK1 : (f_otype[next_slot] == DTYPE_BF16) ? MASK2 : MASK4)
+        epi_mask <= ((f_otype[next_slot] == DTYPE_INT8) ? MASK1 : (f_otype[next_slot] == DTYPE_BF16)
+            ? MASK2 : MASK4)
                     << at[LOG_WORD-1:0];
       else
         epi_mask <= '1;
@@ -240,7 +251,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
     end
   end
 
-  // ---------------------------------------------------------------- state
+  // ---- state
   logic flowing;
   assign flowing = p1_par || p2_par || p1_res || p2_res || r1_valid || r2_valid || pipe_busy;
   assign done = epi_valid && out_last;
@@ -261,7 +272,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   c_parameters: cover property (@(posedge clk) disable iff (rst) par_grant);
   c_parameters_ahead: cover property (@(posedge clk) disable iff (rst) par_grant && seq_valid);
   c_residual_waits: cover property (@(posedge clk) disable iff (rst) want && need_res && !step);
-  c_half_taken: cover property (@(posedge clk) disable iff (rst) seq_valid && row_end && acc_taken[f_half[seq_slot]]);
+  c_half_taken: cover property (@(posedge clk) disable iff (rst)
+    seq_valid && row_end && acc_taken[f_half[seq_slot]]);
   c_gap: cover property (@(posedge clk) disable iff (rst) seq_valid && gap != 8'd0);
   c_int8: cover property (@(posedge clk) disable iff (rst)
     next_valid && next_first && f_otype[next_slot] == DTYPE_INT8);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of the epilogue (docs/isa.md section 5): CELLS values a cycle through bias, fp32, scale, residual,
-// clamp, conversion.
+// Arithmetic of the epilogue (docs/isa.md section 5): CELLS values a cycle through bias, fp32,
+// scale, residual, clamp, conversion.
 // Two descriptors may be inside: `slot` selects the fields and parameters of each.
-// Latency: 7 cycles from the accumulator row to the first word of the output. Throughput: one row a cycle, or one
-// output word a cycle.
+// Latency: 7 cycles from the accumulator row to the first word of the output. Throughput: one row a
+// cycle, or one output word a cycle.
 // Reset: the valid bits; payload is not reset. Errors: none.
 module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, presil_fp_pkg::*; #(
-  localparam int unsigned RES_WORDS = (4 * CELLS + WORD - 1) / WORD,     // words of a row of 4-byte elements
+  // words of a row of 4-byte elements
+  localparam int unsigned RES_WORDS = (4 * CELLS + WORD - 1) / WORD,
   localparam int unsigned RES_BITS = (RES_WORDS > 1) ? $clog2(RES_WORDS) : 1
 ) (
   input  logic              clk,
@@ -26,7 +27,8 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   input  logic              row_slot,
   input  logic              row_first,      // first and last row of the descriptor
   input  logic              row_last,
-  input  logic [7:0]        row_quad,       // residual: where the row begins in its word, in units of 4 bytes
+  // residual: where the row begins in its word, in units of 4 bytes
+  input  logic [7:0]        row_quad,
   input  logic [31:0]       acc_q [CELLS],
   output logic              next_valid,     // out_valid of the next cycle, and what that word is:
   output logic              next_slot,
@@ -43,8 +45,8 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   localparam int unsigned QUADS = WORD / 4;
   localparam int unsigned WORDS1 = (CELLS + WORD - 1) / WORD;
   localparam int unsigned WORDS2 = (2 * CELLS + WORD - 1) / WORD;
-  // a row of at most half a word is repeated so that it stands in every slot; its size as a power of two, in units of
-  // 4 bytes
+  // a row of at most half a word is repeated so that it stands in every slot; its size as a power
+  // of two, in units of 4 bytes
   localparam int unsigned SLOT1 = (CELLS > WORD / 2) ? QUADS : (1 << $clog2(CELLS)) / 4;
   localparam int unsigned SLOT2 = (2 * CELLS > WORD / 2) ? QUADS : (2 << $clog2(CELLS)) / 4;
   localparam int unsigned SLOT4 = (4 * CELLS > WORD / 2) ? QUADS : (4 << $clog2(CELLS)) / 4;
@@ -52,10 +54,11 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   typedef logic [31:0] cells_t [CELLS];
   typedef logic [31:0] quads_t [QUADS];
 
-  // ---------------------------------------------------------------- fields of two descriptors
+  // ---- fields of two descriptors
   logic c_fp32 [2], c_bias [2], c_scale [2], c_res [2], c_clamp [2];
   logic [3:0] c_rtype [2], c_otype [2];
-  logic [31:0] c_rzp [2], c_rscale [2], c_lo [2], c_hi [2], c_keylo [2], c_keyhi [2], c_ozp [2], c_ilo [2], c_ihi [2];
+  logic [31:0] c_rzp [2], c_rscale [2], c_lo [2], c_hi [2], c_keylo [2], c_keyhi [2], c_ozp [2],
+      c_ilo [2], c_ihi [2];
 
   // order-preserving map of fp32 to unsigned; both zeros give the same
   function automatic logic [31:0] fp_key(input logic [31:0] f);
@@ -84,14 +87,16 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     c_rscale[cfg_slot] <= desc.res_scale;
     c_lo[cfg_slot] <= d_lo;
     c_hi[cfg_slot] <= d_hi;
-    c_keylo[cfg_slot] <= is_nan(d_lo) ? 32'd0 : fp_key(d_lo);             // no value compares below or above a NaN
+    // no value compares below or above a NaN
+    c_keylo[cfg_slot] <= is_nan(d_lo) ? 32'd0 : fp_key(d_lo);
     c_keyhi[cfg_slot] <= is_nan(d_hi) ? 32'hffff_ffff : fp_key(d_hi);
-    c_ozp[cfg_slot] <= desc.out_zp ^ FP_SIGN;              // offset binary: the compares are unsigned
+    // offset binary: the compares are unsigned
+    c_ozp[cfg_slot] <= desc.out_zp ^ FP_SIGN;
     c_ilo[cfg_slot] <= desc.int_lo ^ FP_SIGN;
     c_ihi[cfg_slot] <= desc.int_hi ^ FP_SIGN;
   end
 
-  // ---------------------------------------------------------------- parameters and residual words
+  // ---- parameters and residual words
   cells_t bias [2], scale [2];
   logic [8*WORD-1:0] rbuf [RES_WORDS];
 
@@ -102,7 +107,8 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
 
   function automatic cells_t new_scale();
     for (int unsigned c = 0; c < CELLS; c++)
-      new_scale[c] = (c / QUADS == 32'(par_word)) ? rdata[32*(c % QUADS) +: 32] : scale[par_slot][c];
+      new_scale[c] = (c / QUADS == 32'(par_word)) ? rdata[32*(c % QUADS) +: 32]
+          : scale[par_slot][c];
   endfunction
 
   always_ff @(posedge clk) begin
@@ -113,7 +119,7 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     if (res_valid) rbuf[res_word] <= rdata;
   end
 
-  // ---------------------------------------------------------------- stages
+  // ---- stages
   logic v2, v3, v4, v5, v6, v7;
   logic sl2, sl3, sl4, sl5, sl6, sl7;       // slot, first row, last row of each stage
   logic fi2, fi3, fi4, fi5, fi6, fi7;
@@ -191,7 +197,8 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
       logic [31:0] i, r;
       i = f2i(s5[c]) + c_ozp[sl6];
       r = (i > c_ihi[sl6]) ? c_ihi[sl6] : i;
-      r = (i < c_ilo[sl6]) ? c_ilo[sl6] : r;            // also where the bounds are the wrong way round
+      // also where the bounds are the wrong way round
+      r = (i < c_ilo[sl6]) ? c_ilo[sl6] : r;
       to_int8[c] = r & 32'hff;
     end
   endfunction
@@ -255,7 +262,7 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     end
   end
 
-  // ---------------------------------------------------------------- output words
+  // ---- output words
   logic [7:0] word7;
   logic slot7, last7, more7;               // more7: further words of the row whose first one is out
   logic [31:0] wsel;
@@ -265,7 +272,8 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     for (int unsigned q = 0; q < QUADS; q++) begin
       logic [31:0] c;
       c = 4 * (q % SLOT1) + wsel * WORD;
-      pack1[q] = (c < CELLS) ? (s6[c] | (s6[c + 1] << 8) | (s6[c + 2] << 16) | (s6[c + 3] << 24)) : 32'd0;
+      pack1[q] = (c < CELLS) ? (s6[c] | (s6[c + 1] << 8) | (s6[c + 2] << 16) | (s6[c + 3] << 24))
+          : 32'd0;
     end
   endfunction
 
@@ -293,7 +301,8 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   assign next_first = v7 && fi7;
   assign next_word = wsel[7:0];
   assign next_type = c_otype[next_slot];
-  assign next_words = (next_type == DTYPE_INT8) ? 8'(WORDS1) : (next_type == DTYPE_BF16) ? 8'(WORDS2) : 8'(RES_WORDS);
+  assign next_words = (next_type == DTYPE_INT8) ? 8'(WORDS1) : (next_type == DTYPE_BF16)
+      ? 8'(WORDS2) : 8'(RES_WORDS);
   assign next_last = (v7 ? la7 : last7) && wsel[7:0] + 8'd1 == next_words;
 
   always_ff @(posedge clk) begin

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp32 and bf16 arithmetic of docs/numerics.md clauses 1 and 2: combinational functions on 32-bit integers.
-// Every intermediate is 32 bits wide and every choice is a select, so that a loop over an array of operands becomes
-// vector code in
-// simulation. Operands with exponent field 0 are zeros of their sign; NaN results are canonical.
+// fp32 and bf16 arithmetic of docs/numerics.md clauses 1 and 2: combinational functions on 32-bit
+// integers.
+// Every intermediate is 32 bits wide and every choice is a select, so that a loop over an array of
+// operands becomes vector code in simulation. Operands with exponent field 0 are zeros of their
+// sign; NaN results are canonical.
 package presil_fp_pkg;
   localparam logic [31:0] FP_SIGN = 32'h8000_0000;
   localparam logic [31:0] FP_INF  = 32'h7f80_0000;
@@ -14,7 +15,8 @@ package presil_fp_pkg;
   function automatic logic [31:0] i2f(input logic [31:0] x);
     logic [31:0] m, e, q, u, r;
     m = (x >= FP_SIGN) ? (32'd0 - x) : x;
-    e = 32'd157;                                  // exponent field of 2^31, less the one that the hidden bit adds
+    // exponent field of 2^31, less the one that the hidden bit adds
+    e = 32'd157;
     e = (m < 32'h0001_0000) ? (e - 32'd16) : e;  m = (m < 32'h0001_0000) ? (m << 16) : m;
     e = (m < 32'h0100_0000) ? (e - 32'd8) : e;   m = (m < 32'h0100_0000) ? (m << 8) : m;
     e = (m < 32'h1000_0000) ? (e - 32'd4) : e;   m = (m < 32'h1000_0000) ? (m << 4) : m;
@@ -41,14 +43,16 @@ package presil_fp_pkg;
     rem = (hi >= FP_HIDE) ? lo : ((lo << 1) & 32'hff_ffff);
     e   = ea + eb + ((hi >= FP_HIDE) ? 32'd1 : 32'd0);                // exponent field + 127
     u   = ((rem + (q & 32'd1)) > FP_HIDE) ? 32'd1 : 32'd0;
-    r   = ((e - 32'd128) << 23) + q + u;                              // the hidden bit adds one to the exponent
+    // the hidden bit adds one to the exponent
+    r   = ((e - 32'd128) << 23) + q + u;
     // exponent after rounding decides flush and overflow
     e   = e + (((q + u) > 32'hff_ffff) ? 32'd1 : 32'd0);
     r   = (e > 32'd381) ? FP_INF : r;
     r   = (e < 32'd128) ? 32'd0 : r;
     z   = (((ea < eb) ? ea : eb) == 32'd0) ? 32'd1 : 32'd0;
     r   = (z != 32'd0) ? 32'd0 : r;
-    t   = (z != 32'd0) ? NAN32 : FP_INF;                             // an operand is infinite: times zero it is NaN
+    // an operand is infinite: times zero it is NaN
+    t   = (z != 32'd0) ? NAN32 : FP_INF;
     na  = (na > nb) ? na : nb;
     r   = (na >= FP_INF) ? t : r;
     r   = r | ((a ^ b) & FP_SIGN);
@@ -61,7 +65,8 @@ package presil_fp_pkg;
     x = ((a & ~FP_SIGN) >= (b & ~FP_SIGN)) ? a : b;                   // the larger magnitude
     y = ((a & ~FP_SIGN) >= (b & ~FP_SIGN)) ? b : a;
     ex = (x >> 23) & 32'hff;  ey = (y >> 23) & 32'hff;
-    mx = (ex == 32'd0) ? 32'd0 : (((x & FP_FRAC) | FP_HIDE) << 3);    // guard, round and sticky positions below
+    // guard, round and sticky positions below
+    mx = (ex == 32'd0) ? 32'd0 : (((x & FP_FRAC) | FP_HIDE) << 3);
     my = (ey == 32'd0) ? 32'd0 : (((y & FP_FRAC) | FP_HIDE) << 3);
     d  = ex - ey;
     d  = (d > 32'd31) ? 32'd31 : d;
@@ -82,7 +87,8 @@ package presil_fp_pkg;
     u  = (((m & 32'd7) + (q & 32'd1)) > 32'd4) ? 32'd1 : 32'd0;
     r  = ((e - 32'd1) << 23) + q + u;
     r  = (e > 32'd254) ? FP_INF : r;
-    r  = ((e - 32'd1) >= FP_SIGN) ? 32'd0 : r;                        // below 2^-126: exact, no rounding to wait for
+    // below 2^-126: exact, no rounding to wait for
+    r  = ((e - 32'd1) >= FP_SIGN) ? 32'd0 : r;
     r  = r | (x & FP_SIGN);
     r  = (m == 32'd0) ? (x & y & FP_SIGN) : r;
     u  = (ey == 32'hff) ? sub : 32'd0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command processor keeps for one engine: queue of 4 descriptors, token wait, signal masks of descriptors in
-// flight, cause.
-// Latency from push to start_valid: 2 (tokens there). Reset: synchronous (chip or queue reset). Errors: none.
+// What the command processor keeps for one engine: queue of 4 descriptors, token wait, signal masks
+// of descriptors in flight, cause.
+// Latency from push to start_valid: 2 (tokens there). Reset: synchronous (chip or queue reset).
+// Errors: none.
 module presil_issue import presil_desc_pkg::*; (
   input  logic        clk,
   input  logic        rst,
@@ -82,7 +83,8 @@ module presil_issue import presil_desc_pkg::*; (
     if (push != grant) held <= push ? held + 3'd1 : held - 3'd1;
     if (done) f_tail <= f_tail + 3'd1;
     if (rst) begin
-      head <= 2'd0;  tail <= 2'd0;  held <= 3'd0;  start_valid <= 1'b0;  f_head <= 3'd0;  f_tail <= 3'd0;
+      head <= 2'd0;  tail <= 2'd0;  held <= 3'd0;  start_valid <= 1'b0;  f_head <= 3'd0;
+      f_tail <= 3'd0;
     end
   end
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// LOAD engine (docs/isa.md section 2): DRAM rows to scratchpad words, with padding, conversion and transposition.
-// Address side (presil_rows, presil_bursts) runs up to 256 rows and five descriptors ahead of the data side; between
-// them a queue of rows.
-// Data side: presil_load_walk cuts rows into pieces (at most a scratchpad word each, half a word of a conversion),
-// one a cycle; pipeline
-// align, (split), merge with padding. A chunk that overlaps the next and doesn't fit in the window of 16 beats is
-// read for itself.
+// LOAD engine (docs/isa.md section 2): DRAM rows to scratchpad words, with padding, conversion and
+// transposition.
+// Address side (presil_rows, presil_bursts) runs up to 256 rows and five descriptors ahead of the
+// data side; between them a queue of rows.
+// Data side: presil_load_walk cuts rows into pieces (at most a scratchpad word each, half a word of
+// a conversion), one a cycle; pipeline align, (split), merge with padding. A chunk that overlaps
+// the next and doesn't fit in the window of 16 beats is read for itself.
 // Reset: synchronous, only when idle. Errors: SPAD_RANGE here, READ_BUS in presil_axi_read.
 module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD),
@@ -21,7 +21,8 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic              active,
   output logic [3:0]        cause,
   input  logic              halt,
-  output logic              idle,               // nothing of its own in flight; presil_axi_read knows the bus
+  // nothing of its own in flight; presil_axi_read knows the bus
+  output logic              idle,
   output logic              err_valid,          // SPAD_RANGE
   output logic [31:0]       err_index,
   output logic [31:0]       err_addr,
@@ -66,15 +67,16 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [39-LW:0] row_beat;
   logic [31:0]    row_beats, row_s, row_index;
   logic [49:0]    row_rel, row_pos;
-  presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready), .index(start_index),
-    .addr(start_desc.addr[39:0]), .ds1(start_desc.ds1[39:0]), .ds2(start_desc.ds2[39:0]),
-    .ds3(start_desc.ds3[39:0]), .sp(start_desc.sp_base), .ss0(start_desc.ss0),
-    .ss1(start_desc.transpose ? 32'd0 : start_desc.ss1), .ss2(start_desc.ss2), .ss3(start_desc.ss3),
-    .n0(own_chunks ? d_n0 : 16'd1), .n1(start_desc.n1), .n2(start_desc.n2), .n3(start_desc.n3),
-    .pos0(50'(start_desc.pos0)), .step0(d_step0), .span(d_span), .row_bytes(start_desc.row_bytes),
-    .row_limit(start_desc.row_limit), .rp0(start_desc.rp0), .rp1(start_desc.rp1), .rp2(start_desc.rp2),
-    .rp3(start_desc.rp3), .row_valid, .row_ready, .row_beat, .row_beats, .row_rel, .row_pos, .row_index,
-    .row_s, .row_last1, .row_last);
+  presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready),
+      .index(start_index), .addr(start_desc.addr[39:0]), .ds1(start_desc.ds1[39:0]),
+      .ds2(start_desc.ds2[39:0]), .ds3(start_desc.ds3[39:0]), .sp(start_desc.sp_base),
+      .ss0(start_desc.ss0), .ss1(start_desc.transpose ? 32'd0 : start_desc.ss1),
+      .ss2(start_desc.ss2), .ss3(start_desc.ss3), .n0(own_chunks ? d_n0 : 16'd1),
+      .n1(start_desc.n1), .n2(start_desc.n2), .n3(start_desc.n3), .pos0(50'(start_desc.pos0)),
+      .step0(d_step0), .span(d_span), .row_bytes(start_desc.row_bytes),
+      .row_limit(start_desc.row_limit), .rp0(start_desc.rp0), .rp1(start_desc.rp1),
+      .rp2(start_desc.rp2), .rp3(start_desc.rp3), .row_valid, .row_ready, .row_beat, .row_beats,
+      .row_rel, .row_pos, .row_index, .row_s, .row_last1, .row_last);
 
   logic        rows_full;
   logic [31:0] bursts_index;
@@ -82,14 +84,16 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign row_ready   = !rows_full && (row_beats == 32'd0 || run_ready);
   assign burst_valid = bursts_valid && !halt;
   assign burst_index = bursts_index;
-  presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready && row_beats != 32'd0), .run_ready,
-    .run_beat(row_beat), .run_beats(row_beats), .burst_valid(bursts_valid), .burst_ready(burst_ready && !halt),
-    .burst_beat, .burst_len);
-  always_ff @(posedge clk) if (row_valid && row_ready && row_beats != 32'd0) bursts_index <= row_index;
+  presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready && row_beats != 32'd0),
+      .run_ready, .run_beat(row_beat), .run_beats(row_beats), .burst_valid(bursts_valid),
+      .burst_ready(burst_ready && !halt), .burst_beat, .burst_len);
+  always_ff @(posedge clk) if (row_valid && row_ready && row_beats != 32'd0)
+    bursts_index <= row_index;
 
   // ---- data side ----------------------------------------------------------------------------
   logic stall, tr_busy;
-  logic piece_valid, piece_done, piece_full, piece_conv, piece_half, piece_tr, piece_set, piece_group;
+  logic piece_valid, piece_done, piece_full, piece_conv, piece_half, piece_tr, piece_set,
+      piece_group;
   logic [3:0]  piece_term;
   logic [3:0]  piece_slot;
   logic [LW-1:0] piece_shift, piece_k;
@@ -109,17 +113,19 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
   assign rx = rvalid && rready && !halt;
   presil_load_walk u_walk (.clk, .rst, .start, .start_desc, .start_index, .own_chunks, .full,
-    .row_valid(row_valid && row_ready), .row_beats, .row_rel, .row_pos, .row_s, .row_last1, .row_last, .rows_full,
-    .halt, .rx, .rx_slot, .rx_ready(rready), .stall, .pipe_empty, .tr_open, .tr_busy, .waiting, .working,
-    .piece_valid, .piece_done, .piece_full, .piece_conv, .piece_term, .piece_half, .piece_tr, .piece_set,
-    .piece_group, .piece_slot, .piece_shift, .piece_k, .piece_vlo, .piece_vhi, .piece_mlo, .piece_mhi, .piece_addr,
-    .piece_pad, .group_valid, .group_last, .group_s, .group_sw, .group_pad, .group_index, .group_cols, .group_bytes,
-    .group_size, .err_valid(walk_err), .err_index(walk_err_index), .err_addr(walk_err_addr));
+      .row_valid(row_valid && row_ready), .row_beats, .row_rel, .row_pos, .row_s, .row_last1,
+      .row_last, .rows_full, .halt, .rx, .rx_slot, .rx_ready(rready), .stall, .pipe_empty, .tr_open,
+      .tr_busy, .waiting, .working, .piece_valid, .piece_done, .piece_full, .piece_conv,
+      .piece_term, .piece_half, .piece_tr, .piece_set, .piece_group, .piece_slot, .piece_shift,
+      .piece_k, .piece_vlo, .piece_vhi, .piece_mlo, .piece_mhi, .piece_addr, .piece_pad,
+      .group_valid, .group_last, .group_s, .group_sw, .group_pad, .group_index, .group_cols,
+      .group_bytes, .group_size, .err_valid(walk_err), .err_index(walk_err_index),
+      .err_addr(walk_err_addr));
 
   logic [31:0] x [NW];
   logic [31:0] t [NW];
-  presil_align u_align (.clk, .we(rx), .wslot(rx_slot), .wdata(rdata), .en(piece_valid && !stall), .slot(piece_slot),
-    .shift(piece_shift), .x);
+  presil_align u_align (.clk, .we(rx), .wslot(rx_slot), .wdata(rdata), .en(piece_valid && !stall),
+      .slot(piece_slot), .shift(piece_shift), .x);
 
   // what travels with the data: b behind align, c behind split
   typedef struct packed {
@@ -132,9 +138,11 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   piece_t b, c;
   logic b_valid, c_valid;
   logic [3:0] b_term;
-  presil_split u_split (.clk, .en(b_valid && b.conv && !stall), .term(2'(b_term - CONV_TERM0)), .x, .t);
+  presil_split u_split (.clk, .en(b_valid && b.conv && !stall), .term(2'(b_term - CONV_TERM0)), .x,
+      .t);
 
-  function automatic logic [8*WORD-1:0] merge(input logic conv, input logic [LW:0] vlo, input logic [LW:0] vhi,
+  function automatic logic [8*WORD-1:0] merge(input logic conv, input logic [LW:0] vlo,
+      input logic [LW:0] vhi,
     input logic [31:0] pad);
     logic [31:0] w [NW];
     if (conv) begin
@@ -172,18 +180,19 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [1:0]  seq_size;
   logic [LW:0] seq_bytes;
   logic [31:0] seq_pad;
-  presil_load_columns u_columns (.clk, .rst, .group_valid, .group_last, .group_s, .group_sw, .group_pad, .group_index,
-    .group_cols, .group_bytes, .group_size, .rows_in((row_lo || row_hi) && row_group), .rows_set(row_set),
-    .open(tr_open), .busy(tr_busy), .hold(stall), .col_go, .col_set(seq_set), .col_j(seq_j), .col_size(seq_size),
-    .col_bytes(seq_bytes), .col_pad(seq_pad), .col_valid, .col_addr, .col_done, .err_valid(tr_err),
-    .err_index(tr_err_index), .err_addr(tr_err_addr));
-  presil_transpose u_transpose (.clk, .row_lo, .row_hi, .row_set, .row_k, .row, .col_en(col_go), .col_set(seq_set),
-    .col_j(seq_j), .col_size(seq_size), .col_bytes(seq_bytes), .pad(seq_pad), .col);
+  presil_load_columns u_columns (.clk, .rst, .group_valid, .group_last, .group_s, .group_sw,
+      .group_pad, .group_index, .group_cols, .group_bytes, .group_size,
+      .rows_in((row_lo || row_hi) && row_group), .rows_set(row_set), .open(tr_open), .busy(tr_busy),
+      .hold(stall), .col_go, .col_set(seq_set), .col_j(seq_j), .col_size(seq_size),
+      .col_bytes(seq_bytes), .col_pad(seq_pad), .col_valid, .col_addr, .col_done,
+      .err_valid(tr_err), .err_index(tr_err_index), .err_addr(tr_err_addr));
+  presil_transpose u_transpose (.clk, .row_lo, .row_hi, .row_set, .row_k, .row, .col_en(col_go),
+      .col_set(seq_set), .col_j(seq_j), .col_size(seq_size), .col_bytes(seq_bytes), .pad(seq_pad),
+      .col);
 
-  // A word whose bank the epilogue is writing may be passed by the next one (other address, not the last of its
-  // descriptor): otherwise an
-  // epilogue that writes a word in two cycles would hold LOAD, which comes through the banks behind it, to the same
-  // pace.
+  // A word whose bank the epilogue is writing may be passed by the next one (other address, not the
+  // last of its descriptor): otherwise an epilogue that writes a word in two cycles would hold
+  // LOAD, which comes through the banks behind it, to the same pace.
   logic        parked, blocked, in_plain, in_done, p_full, p_done;
   logic [15:0] in_addr, p_addr;
   logic [8*WORD-1:0] p_data;
@@ -201,22 +210,27 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (parked) begin
       // one of the two is tried after the other
       if (!ld_ready) begin
-        p_data <= ld_data;  p_addr <= ld_addr;  p_full <= ld_full;  p_done <= o_done;  p_mask <= ld_mask;
+        p_data <= ld_data;  p_addr <= ld_addr;  p_full <= ld_full;  p_done <= o_done;
+        p_mask <= ld_mask;
       end
-      ld_data <= p_data;  ld_addr <= p_addr;  ld_full <= p_full;  o_done <= p_done;  ld_mask <= p_mask;
+      ld_data <= p_data;  ld_addr <= p_addr;  ld_full <= p_full;  o_done <= p_done;
+      ld_mask <= p_mask;
       if (ld_ready) parked <= 1'b0;
     end else if (!stall) begin
       piece_t m;
       logic   take;
       if (blocked) begin
-        p_data <= ld_data;  p_addr <= ld_addr;  p_full <= ld_full;  p_done <= o_done;  p_mask <= ld_mask;
+        p_data <= ld_data;  p_addr <= ld_addr;  p_full <= ld_full;  p_done <= o_done;
+        p_mask <= ld_mask;
         parked <= 1'b1;
       end
       b_valid <= piece_valid;
       if (piece_valid) begin
         b_term <= piece_term;
-        b <= '{done: piece_done, full: piece_full, conv: piece_conv, half: piece_half, tr: piece_tr, set: piece_set,
-               group: piece_group, k: piece_k, vlo: piece_vlo, vhi: piece_vhi, mlo: piece_mlo, mhi: piece_mhi,
+        b <= '{done: piece_done, full: piece_full, conv: piece_conv, half: piece_half, tr: piece_tr,
+            set: piece_set,
+               group: piece_group, k: piece_k, vlo: piece_vlo, vhi: piece_vhi, mlo: piece_mlo,
+               mhi: piece_mhi,
                addr: piece_addr, pad: piece_pad};
       end
       c_valid <= b_valid && b.conv;
@@ -255,7 +269,8 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
       else if (ld_valid || !pipe_empty || tr_busy) cause <= CAUSE_DRAIN;
       else cause <= CAUSE_BUSY;
     end else begin
-      cause <= CAUSE_BUSY;  // of the first cycle of the next descriptor: never what the last one left
+      // of the first cycle of the next descriptor: never what the last one left
+      cause <= CAUSE_BUSY;
     end
     err_valid <= walk_err || tr_err;
     if (walk_err || tr_err) begin
@@ -274,22 +289,28 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   c_waiting_full: cover property (@(posedge clk) disable iff (rst) full);
   // a word goes past one whose bank is written
   c_passed: cover property (@(posedge clk) disable iff (rst) blocked && !stall);
-  c_passed_back: cover property (@(posedge clk) disable iff (rst) parked && !ld_ready);  // and neither gets there
+  // and neither gets there
+  c_passed_back: cover property (@(posedge clk) disable iff (rst) parked && !ld_ready);
   c_blocked: cover property (@(posedge clk) disable iff (rst) blocked && stall && !parked);
   c_own_chunks: cover property (@(posedge clk) disable iff (rst) start && own_chunks);
   c_transpose: cover property (@(posedge clk) disable iff (rst) start && start_desc.transpose);
   c_plain: cover property (@(posedge clk) disable iff (rst) b_valid && !b.conv && !b.tr);
-  c_term0: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b_term == CONV_TERM0);
-  c_term1: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b_term == CONV_TERM1);
-  c_term2: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b_term == CONV_TERM2);
+  c_term0: cover property (@(posedge clk) disable iff (rst)
+    b_valid && b.conv && b_term == CONV_TERM0);
+  c_term1: cover property (@(posedge clk) disable iff (rst)
+    b_valid && b.conv && b_term == CONV_TERM1);
+  c_term2: cover property (@(posedge clk) disable iff (rst)
+    b_valid && b.conv && b_term == CONV_TERM2);
   c_conv_transpose: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b.tr);
   c_upper_half: cover property (@(posedge clk) disable iff (rst) b_valid && b.conv && b.half);
   c_odd_ends: cover property (@(posedge clk) disable iff (rst)
     b_valid && !b.full && b.mlo != '0 && 32'(b.mhi) != WORD);
   c_padding: cover property (@(posedge clk) disable iff (rst) b_valid && b.vlo != '0);
-  c_all_padding: cover property (@(posedge clk) disable iff (rst) row_valid && row_ready && row_beats == 32'd0);
+  c_all_padding: cover property (@(posedge clk) disable iff (rst)
+    row_valid && row_ready && row_beats == 32'd0);
   // behind a conversion, beside it
   c_range: cover property (@(posedge clk) disable iff (rst) err_valid);
-  c_halted: cover property (@(posedge clk) disable iff (rst) halt && active && burst_valid == 1'b0 && bursts_valid);
+  c_halted: cover property (@(posedge clk) disable iff (rst)
+    halt && active && burst_valid == 1'b0 && bursts_valid);
 `endif
 endmodule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequencer of transposed columns: for each complete group of rows, one column a cycle to scratchpad addresses s,
-// s+sw, ...
+// Sequencer of transposed columns: for each complete group of rows, one column a cycle to
+// scratchpad addresses s, s+sw, ...
 // Two groups: one is filled while the other drains. Reset: synchronous, only control.
 // Errors: SPAD_RANGE, one cycle after the column that would be outside (it isn't written).
 module presil_load_columns import presil_config_pkg::*; #(
@@ -52,7 +52,8 @@ module presil_load_columns import presil_config_pkg::*; #(
     err_valid <= 1'b0;
     if (!hold) col_valid <= 1'b0;
     if (group_valid) begin
-      g_last[head] <= group_last;  g_s[head] <= group_s;  g_sw[head] <= group_sw;  g_pad[head] <= group_pad;
+      g_last[head] <= group_last;  g_s[head] <= group_s;  g_sw[head] <= group_sw;
+      g_pad[head] <= group_pad;
       g_index[head] <= group_index;
       g_cols[head] <= group_cols;  g_bytes[head] <= group_bytes;  g_size[head] <= group_size;
       head <= !head;
@@ -73,7 +74,8 @@ module presil_load_columns import presil_config_pkg::*; #(
     end
     if (group_valid != last) count <= group_valid ? count + 2'd1 : count - 2'd1;
     if (rst) begin
-      count <= 2'd0;  full <= 2'd0;  head <= 1'b0;  col_set <= 1'b0;  col_j <= '0;  col_valid <= 1'b0;
+      count <= 2'd0;  full <= 2'd0;  head <= 1'b0;  col_set <= 1'b0;  col_j <= '0;
+      col_valid <= 1'b0;
       err_valid <= 1'b0;
     end
   end
@@ -84,8 +86,10 @@ module presil_load_columns import presil_config_pkg::*; #(
   c_byte: cover property (@(posedge clk) disable iff (rst) group_valid && group_size == 2'd0);
   c_half: cover property (@(posedge clk) disable iff (rst) group_valid && group_size == 2'd1);
   c_word: cover property (@(posedge clk) disable iff (rst) group_valid && group_size == 2'd2);
-  c_short: cover property (@(posedge clk) disable iff (rst) group_valid && 32'(group_bytes) != WORD);
-  c_narrow: cover property (@(posedge clk) disable iff (rst) group_valid && 32'(group_cols) << group_size != WORD);
+  c_short: cover property (@(posedge clk) disable iff (rst)
+    group_valid && 32'(group_bytes) != WORD);
+  c_narrow: cover property (@(posedge clk) disable iff (rst)
+    group_valid && 32'(group_cols) << group_size != WORD);
   c_held: cover property (@(posedge clk) disable iff (rst) count != 2'd0 && full[col_set] && hold);
   c_range: cover property (@(posedge clk) disable iff (rst) err_valid);
 `endif

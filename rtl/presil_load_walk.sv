@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data side of LOAD: takes rows in order, cuts their chunks into pieces of at most one scratchpad word (half a word
-// of a conversion) and
-// issues a piece as soon as the beats that it needs are in the window. One piece a cycle, also across rows.
-// Beats of a row are numbered from its first one; `slot0` is the running count of beats before the row, slots are
-// that count mod 16.
-// Reset: synchronous, only control. Errors: SPAD_RANGE, one cycle after the piece that would be outside (it isn't
-// issued).
+// Data side of LOAD: takes rows in order, cuts their chunks into pieces of at most one scratchpad
+// word (half a word of a conversion) and issues a piece as soon as the beats that it needs are in
+// the window. One piece a cycle, also across rows.
+// Beats of a row are numbered from its first one; `slot0` is the running count of beats before the
+// row, slots are that count mod 16.
+// Reset: synchronous, only control. Errors: SPAD_RANGE, one cycle after the piece that would be
+// outside (it isn't issued).
 module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -87,7 +87,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   logic        w_set;
   // running counts of beats: before this row, received, not needed by pieces to come
   logic [31:0] slot0, got, freed;
-  logic [31:0] released;                      // freed, when the last piece has been read from the window
+  // freed, when the last piece has been read from the window
+  logic [31:0] released;
 
   assign rx_slot  = got[3:0];
   assign rx_ready = halt || (got - released) < 32'd16 || (got - released) >= 32'h8000_0000;
@@ -141,7 +142,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
       if (w_n0 != 16'd0 && d_step0 < w_pos[31:0] - w_cpos[31:0]) keep = w_cpos + 50'(d_step0);
       keep = keep[49] ? 50'd0 : keep;
       keep = w_rel + keep;
-      if (w_beats != 32'd0) freed <= slot0 + ((32'(keep) >> LW) < w_beats ? 32'(keep) >> LW : w_beats);
+      if (w_beats != 32'd0) freed <= slot0
+          + ((32'(keep) >> LW) < w_beats ? 32'(keep) >> LW : w_beats);
       if (p_go) begin
         p_word_end  = !more;
         p_chunk_end = !more && (len == w_left || d_tr);
@@ -171,10 +173,11 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     end
     waiting <= w_have && !stall && !p_go;
 
-    // next word, chunk, row; no register is read behind an assignment to it, not even in another branch: Verilator
-    // would keep a shadow copy
+    // next word, chunk, row; no register is read behind an assignment to it, not even in another
+    // branch: Verilator would keep a shadow copy
     pop = d_have && rows_held != 9'd0 && (!w_have || (p_row_end && !w_last));
-    // next descriptor: not before words that take the longer way (conversion, transposition) have left the pipeline
+    // next descriptor: not before words that take the longer way (conversion, transposition) have
+    // left the pipeline
     out = !d_have && queued != 3'd0
        && (!(d_conv || d_tr) || (pipe_empty && !tr_busy && !group_valid)
            || {d_conv, d_tr} == {dq_term[dq_tail] != CONV_NONE, dq_tr[dq_tail]});
@@ -210,7 +213,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
       rq_tail <= rq_tail + 8'd1;
     end
     if (row_valid) begin
-      rq_rel[rq_head] <= row_rel;  rq_pos[rq_head] <= row_pos;  rq_s[rq_head] <= row_s;  rq_beats[rq_head] <= row_beats;
+      rq_rel[rq_head] <= row_rel;  rq_pos[rq_head] <= row_pos;  rq_s[rq_head] <= row_s;
+      rq_beats[rq_head] <= row_beats;
       rq_last[rq_head] <= {row_last1, row_last};
       rq_head <= rq_head + 8'd1;
     end
@@ -224,7 +228,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
       d_row_bytes <= dq_row_bytes[dq_tail];
       d_pad <= dq_pad[dq_tail];  d_index <= dq_index[dq_tail];  d_n0 <= dq_n0[dq_tail];
       d_chunk <= 32'(dq_chunk[dq_tail]);
-      d_word <= !dq_tr[dq_tail] ? 32'(dq_word[dq_tail]) : (dq_term[dq_tail] != CONV_NONE) ? 2 * WORD : WORD;
+      d_word <= !dq_tr[dq_tail] ? 32'(dq_word[dq_tail]) : (dq_term[dq_tail] != CONV_NONE) ? 2 * WORD
+          : WORD;
       dq_tail <= dq_tail + 2'd1;
     end
     if (start) begin
@@ -242,7 +247,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     if (rst) begin
       queued <= 3'd0;  dq_head <= 2'd0;  dq_tail <= 2'd0;  d_have <= 1'b0;
       rows_held <= 9'd0;  rq_head <= 8'd0;  rq_tail <= 8'd0;  w_have <= 1'b0;  w_half <= 1'b0;
-      slot0 <= 32'd0;  got <= 32'd0;  freed <= 32'd0;  released <= 32'd0;  piece_valid <= 1'b0;  w_set <= 1'b0;
+      slot0 <= 32'd0;  got <= 32'd0;  freed <= 32'd0;  released <= 32'd0;  piece_valid <= 1'b0;
+      w_set <= 1'b0;
       d_conv <= 1'b0;  d_tr <= 1'b0;
     end
   end
@@ -256,9 +262,11 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   c_rows_wrap: cover property (@(posedge clk) disable iff (rst) row_valid && rq_head == 8'd255);
   c_queue_wrap: cover property (@(posedge clk) disable iff (rst) start && dq_head == 2'd3);
   c_before_row: cover property (@(posedge clk) disable iff (rst) w_have && w_pos[49]);
-  c_behind_row: cover property (@(posedge clk) disable iff (rst) w_have && !w_pos[49] && w_pos >= 50'(d_row_bytes));
+  c_behind_row: cover property (@(posedge clk) disable iff (rst)
+    w_have && !w_pos[49] && w_pos >= 50'(d_row_bytes));
   c_unaligned: cover property (@(posedge clk) disable iff (rst) piece_valid && piece_shift != '0);
-  c_two_words: cover property (@(posedge clk) disable iff (rst) piece_valid && piece_half && !piece_tr);
+  c_two_words: cover property (@(posedge clk) disable iff (rst)
+    piece_valid && piece_half && !piece_tr);
   c_chunks: cover property (@(posedge clk) disable iff (rst) w_have && w_n0 != 16'd0);
   c_group_waits: cover property (@(posedge clk) disable iff (rst)
     w_have && d_tr && w_k == 7'd0 && !w_half && !tr_open);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix engine: address generator, weight loader, dot-product array, two accumulator memories (docs/isa.md section 4).
-// Throughput: one activation row a cycle; no bubble between blocks or descriptors that have at least CELLS rows. With
-// fewer rows:
-// CELLS cycles a block. Latency from the start of a descriptor to its done: CELLS + rows + 9 cycles.
-// Reset: synchronous, active high; memories and payload are not reset. Errors: none of its own; act_index and
-// wgt_index name the
-// descriptor of the request on the port, for the scratchpad's range check. PARITY: acc_bad and line_bad are of the row
-// that has come in this cycle.
+// Matrix engine: address generator, weight loader, dot-product array, two accumulator memories
+// (docs/isa.md section 4).
+// Throughput: one activation row a cycle; no bubble between blocks or descriptors that have at
+// least CELLS rows. With fewer rows:
+// CELLS cycles a block. Latency from the start of a descriptor to its done: CELLS + rows + 9
+// cycles.
+// Reset: synchronous, active high; memories and payload are not reset. Errors: none of its own;
+// act_index and wgt_index name the descriptor of the request on the port, for the scratchpad's
+// range check. PARITY: acc_bad and line_bad are of the row that has come in this cycle.
 module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic              clk,
   input  logic              rst,
@@ -31,7 +32,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic              wgt_ready,
   input  logic              wgt_rvalid,
   input  logic [8*WORD-1:0] wgt_rdata,
-  input  logic              acc_re,         // accumulator read port of the epilogue: acc_q one cycle later
+  // accumulator read port of the epilogue: acc_q one cycle later
+  input  logic              acc_re,
   input  logic              acc_half,
   input  logic [$clog2(ACC_ROWS)-1:0] acc_row,
   output logic [31:0]       acc_q [CELLS],
@@ -45,14 +47,14 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
 );
   localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
 
-  // ---------------------------------------------------------------- descriptors: one running, one behind it
+  // ---- descriptors: one running, one behind it
   logic agen_ready, wgt_in_ready, take;
   logic [2:0] held;                   // descriptors taken and not done
   assign start_ready = agen_ready && wgt_in_ready && !halt;
   assign take = start_valid && start_ready;
 
-  logic row_valid, row_take, row_pad, row_end, row_last, row_first, row_half, row_bf16, row_skip, can, ready_set,
-    row_set;
+  logic row_valid, row_take, row_pad, row_end, row_last, row_first, row_half, row_bf16, row_skip,
+      can, ready_set, row_set;
   logic [ROW_BITS-1:0] row_acc;
   logic [7:0] row_pad_byte;
 
@@ -60,22 +62,25 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [5:0] row_x;
   logic [1:0] row_kx, row_ky;
 
-  presil_agen u_agen (.clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc), .index(start_index),
-    .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte, .row_acc, .row_end, .row_last, .row_first,
-    .row_half, .row_bf16, .row_skip, .row_depthwise, .row_emit, .row_x, .row_kx, .row_ky, .row_index(act_index));
+  presil_agen u_agen (.clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc),
+      .index(start_index), .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte,
+      .row_acc, .row_end, .row_last, .row_first, .row_half, .row_bf16, .row_skip, .row_depthwise,
+      .row_emit, .row_x, .row_kx, .row_ky, .row_index(act_index));
 
   localparam int unsigned CELL_BITS = ($clog2(CELLS) > 4) ? $clog2(CELLS) : 4;
-  logic arr_wgt_set, arr_wgt_bf16, arr_wgt_skip, arr_wgt_absent, arr_wgt_first, arr_wgt_depthwise, arr_wgt_valid,
-    wgt_busy;
+  logic arr_wgt_set, arr_wgt_bf16, arr_wgt_skip, arr_wgt_absent, arr_wgt_first, arr_wgt_depthwise,
+      arr_wgt_valid, wgt_busy;
   logic [CELL_BITS-1:0] arr_wgt_cell;
 
-  presil_weights u_weights (.clk, .rst, .halt, .in_valid(take), .in_ready(wgt_in_ready), .desc(start_desc),
-    .index(start_index), .block_done(row_take && row_end), .block_ready(ready_set), .row_set, .rd_valid(wgt_valid),
-    .rd_addr(wgt_addr), .rd_index(wgt_index), .rd_ready(wgt_ready), .arr_valid(arr_wgt_valid), .arr_set(arr_wgt_set),
-    .arr_cell(arr_wgt_cell), .arr_first(arr_wgt_first), .arr_depthwise(arr_wgt_depthwise), .arr_bf16(arr_wgt_bf16),
-    .arr_skip(arr_wgt_skip), .arr_absent(arr_wgt_absent), .busy(wgt_busy));
+  presil_weights u_weights (.clk, .rst, .halt, .in_valid(take), .in_ready(wgt_in_ready),
+      .desc(start_desc), .index(start_index), .block_done(row_take && row_end),
+      .block_ready(ready_set), .row_set, .rd_valid(wgt_valid), .rd_addr(wgt_addr),
+      .rd_index(wgt_index), .rd_ready(wgt_ready), .arr_valid(arr_wgt_valid), .arr_set(arr_wgt_set),
+      .arr_cell(arr_wgt_cell), .arr_first(arr_wgt_first), .arr_depthwise(arr_wgt_depthwise),
+      .arr_bf16(arr_wgt_bf16), .arr_skip(arr_wgt_skip), .arr_absent(arr_wgt_absent),
+      .busy(wgt_busy));
 
-  // ---------------------------------------------------------------- rows: two cycles from grant to data, read or not
+  // ---- rows: two cycles from grant to data, read or not
   assign can = row_valid && ready_set && !halt;
   assign act_valid = can && !row_pad;
   assign row_take = can && (row_pad || act_ready);
@@ -94,8 +99,10 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
     p1_valid <= row_take;
     p2_valid <= p1_valid;
     if (row_take)
-      p1 <= '{pad: row_pad, set: row_set, first: row_first, last: row_last, half: row_half, bf16: row_bf16,
-              skip: row_skip, depthwise: row_depthwise, emit: row_emit, kx: row_kx, ky: row_ky, x: row_x,
+      p1 <= '{pad: row_pad, set: row_set, first: row_first, last: row_last, half: row_half,
+          bf16: row_bf16,
+              skip: row_skip, depthwise: row_depthwise, emit: row_emit, kx: row_kx, ky: row_ky,
+              x: row_x,
               pad_byte: row_pad_byte, acc: row_acc};
     if (p1_valid) p2 <= p1;
     if (rst) begin
@@ -104,7 +111,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
     end
   end
 
-  // ---------------------------------------------------------------- depthwise: the rows above
+  // ---- depthwise: the rows above
   logic row_there;
   logic [31:0] here [LANES/4];
   logic [31:0] above1 [LANES/4];
@@ -114,25 +121,26 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   always_comb
     for (int unsigned i = 0; i < LANES / 4; i++)
       here[i] = p2.pad ? (p2.bf16 ? 32'd0 : {4{p2.pad_byte}}) : act_rdata[32*i +: 32];
-  presil_lines u_lines (.clk, .ask(p1_valid && p1.depthwise), .ask_x(p1.x), .valid(row_there && p2.depthwise),
-    .x(p2.x), .word(here), .above1, .above2, .bad1, .bad2);
+  presil_lines u_lines (.clk, .ask(p1_valid && p1.depthwise), .ask_x(p1.x),
+      .valid(row_there && p2.depthwise), .x(p2.x), .word(here), .above1, .above2, .bad1, .bad2);
 
-  // ---------------------------------------------------------------- array and accumulators
+  // ---- array and accumulators
   logic next_re, next_half, m_re, m_half, m_we, m_whalf, m_wlast, array_busy;
   logic [ROW_BITS-1:0] m_raddr, m_waddr;
   typedef logic [31:0] cells_t [CELLS];
   cells_t m_q, m_wdata, q0, q1;
 
   presil_array u_array (.clk, .rst, .wgt_valid(arr_wgt_valid && wgt_rvalid), .wgt_set(arr_wgt_set),
-    .wgt_cell(arr_wgt_cell), .wgt_bf16(arr_wgt_bf16), .wgt_skip(arr_wgt_skip), .wgt_absent(arr_wgt_absent),
-    .wgt_first(arr_wgt_first), .wgt_depthwise(arr_wgt_depthwise), .wgt_data(wgt_rdata[8*LANES-1:0]),
-    .row_valid(row_there), .row_pad(p2.pad), .row_depthwise(p2.depthwise), .row_emit(p2.emit), .row_kx(p2.kx),
-    .row_ky(p2.ky), .here, .above1, .above2,
-    .row_pad_byte(p2.pad_byte), .row_bf16(p2.bf16), .row_skip(p2.skip), .row_set(p2.set), .row_first(p2.first),
-    .row_last(p2.last), .row_half(p2.half), .row_acc(p2.acc), .row_data(act_rdata[8*LANES-1:0]),
-    .acc_next_re(next_re), .acc_next_half(next_half), .acc_re(m_re), .acc_half(m_half), .acc_raddr(m_raddr),
-    .acc_q(m_q), .acc_we(m_we), .acc_whalf(m_whalf), .acc_waddr(m_waddr), .acc_wdata(m_wdata), .acc_wlast(m_wlast),
-    .busy(array_busy));
+      .wgt_cell(arr_wgt_cell), .wgt_bf16(arr_wgt_bf16), .wgt_skip(arr_wgt_skip),
+      .wgt_absent(arr_wgt_absent), .wgt_first(arr_wgt_first), .wgt_depthwise(arr_wgt_depthwise),
+      .wgt_data(wgt_rdata[8*LANES-1:0]), .row_valid(row_there), .row_pad(p2.pad),
+      .row_depthwise(p2.depthwise), .row_emit(p2.emit), .row_kx(p2.kx), .row_ky(p2.ky), .here,
+      .above1, .above2, .row_pad_byte(p2.pad_byte), .row_bf16(p2.bf16), .row_skip(p2.skip),
+      .row_set(p2.set), .row_first(p2.first), .row_last(p2.last), .row_half(p2.half),
+      .row_acc(p2.acc), .row_data(act_rdata[8*LANES-1:0]), .acc_next_re(next_re),
+      .acc_next_half(next_half), .acc_re(m_re), .acc_half(m_half), .acc_raddr(m_raddr), .acc_q(m_q),
+      .acc_we(m_we), .acc_whalf(m_whalf), .acc_waddr(m_waddr), .acc_wdata(m_wdata),
+      .acc_wlast(m_wlast), .busy(array_busy));
 
   logic m_re0, m_re1, m_half_q, e_half_q;
   assign m_re0 = m_re && !m_half;
@@ -148,7 +156,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   assign m_q = m_half_q ? q1 : q0;
   assign acc_q = e_half_q ? q1 : q0;
 
-  // ---------------------------------------------------------------- parity
+  // ---- parity
   if (PARITY) begin : g_parity
     logic                read0, read1;                       // by the epilogue
     logic [ROW_BITS-1:0] row0, row1;
@@ -176,7 +184,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
     assign unused_bytes = &{1'b0, act_rdata[8*WORD-1:8*LANES], wgt_rdata[8*WORD-1:8*LANES]};
   end
 
-  // ---------------------------------------------------------------- state
+  // ---- state
   logic flowing;
   assign flowing = p1_valid || p2_valid || array_busy;
   assign done = m_we && m_wlast;
@@ -200,7 +208,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
 `ifndef SYNTHESIS
   a_act: assert property (@(posedge clk) disable iff (rst) !(p2_valid && !p2.pad && !act_rvalid));
   a_wgt: assert property (@(posedge clk) disable iff (rst) !(arr_wgt_valid && !wgt_rvalid));
-  a_port: assert property (@(posedge clk) disable iff (rst) !(acc_re && m_re && acc_half == m_half));
+  a_port: assert property (@(posedge clk) disable iff (rst)
+    !(acc_re && m_re && acc_half == m_half));
   c_two: cover property (@(posedge clk) disable iff (rst) held >= 3'd2);
   c_padded: cover property (@(posedge clk) disable iff (rst) row_take && row_pad);
   c_int8: cover property (@(posedge clk) disable iff (rst) row_take && !row_bf16);
@@ -208,9 +217,12 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   c_skip: cover property (@(posedge clk) disable iff (rst) row_take && row_skip);
   c_half0: cover property (@(posedge clk) disable iff (rst) row_take && !row_half);
   c_half1: cover property (@(posedge clk) disable iff (rst) row_take && row_half);
-  c_epilogue_beside: cover property (@(posedge clk) disable iff (rst) acc_re && m_re);  // reads of different halves
-  c_epilogue_same: cover property (@(posedge clk) disable iff (rst) acc_re && m_we && acc_half == m_whalf);
-  c_depthwise_beside: cover property (@(posedge clk) disable iff (rst)  // one behind the other, without a bubble
+  // reads of different halves
+  c_epilogue_beside: cover property (@(posedge clk) disable iff (rst) acc_re && m_re);
+  c_epilogue_same: cover property (@(posedge clk) disable iff (rst)
+    acc_re && m_we && acc_half == m_whalf);
+  // one behind the other, without a bubble
+  c_depthwise_beside: cover property (@(posedge clk) disable iff (rst)
     p1_valid && p2_valid && p1.depthwise != p2.depthwise);
   c_halted: cover property (@(posedge clk) disable iff (rst) halt && row_valid);
 `endif

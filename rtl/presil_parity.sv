@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wrong parity of scratchpad, accumulators and line buffer (docs/isa.md section 1, Parity): the launch's error, and the
-// counters PARITY_SPAD, PARITY_ACC and PARITY_LINE. Only in a chip with PARITY.
-// A wrong row is told a cycle after it came; of several in a cycle the scratchpad's first, then the accumulators'.
+// Wrong parity of scratchpad, accumulators and line buffer (docs/isa.md section 1, Parity): the
+// launch's error, and the counters PARITY_SPAD, PARITY_ACC and PARITY_LINE. Only in a chip with
+// PARITY.
+// A wrong row is told a cycle after it came; of several in a cycle the scratchpad's first, then the
+// accumulators'.
 // Registers answer one cycle after the request, with 0 where the address is another's of the block.
 // Reset: synchronous, of the chip; a queue reset leaves the counters. Errors: err_*, code PARITY.
 module presil_parity (
@@ -39,9 +41,11 @@ module presil_parity (
   always_ff @(posedge clk) begin
     err_valid <= spad_bad || acc_bad || line_bad;
     if (spad_bad) begin
-      err_index <= spad_bad_store ? oldest_store : spad_bad_index;  err_addr <= {IN_SPAD, spad_bad_addr};
+      err_index <= spad_bad_store ? oldest_store : spad_bad_index;
+      err_addr <= {IN_SPAD, spad_bad_addr};
     end else if (acc_bad) begin
-      err_index <= acc_bad_epilogue ? oldest_epilogue : oldest_matrix;  err_addr <= {IN_ACC, acc_bad_row};
+      err_index <= acc_bad_epilogue ? oldest_epilogue : oldest_matrix;
+      err_addr <= {IN_ACC, acc_bad_row};
     end else if (line_bad) begin
       err_index <= oldest_matrix;  err_addr <= {IN_LINE, line_bad_at};
     end

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row walker of LOAD and STORE: the loops i3, i2, i1 (and i0, where every chunk is read for itself) of a descriptor,
-// docs/isa.md sections 2 and 3.
+// Row walker of LOAD and STORE: the loops i3, i2, i1 (and i0, where every chunk is read for itself)
+// of a descriptor, docs/isa.md sections 2 and 3.
 // Gives for each row (or chunk) its scratchpad address, its position and the beats of DRAM to move.
 // Latency 2 from start; one row a cycle. Reset: synchronous, only control. Errors: none.
 module presil_rows import presil_config_pkg::*; #(
@@ -26,7 +26,8 @@ module presil_rows import presil_config_pkg::*; #(
   input  logic           row_ready,
   output logic [39-LW:0] row_beat,             // first beat address; valid if row_beats != 0
   output logic [31:0]    row_beats,            // 0: nothing to read, all padding
-  output logic [49:0]    row_rel,              // position 0 counted from the first byte of the first beat
+  // position 0 counted from the first byte of the first beat
+  output logic [49:0]    row_rel,
   output logic [49:0]    row_pos,
   output logic [31:0]    row_index,
   output logic [31:0]    row_s,
@@ -53,7 +54,8 @@ module presil_rows import presil_config_pkg::*; #(
   endfunction
 
   always_ff @(posedge clk) begin
-    // no register is read behind an assignment to it, not even in another branch: Verilator would keep a shadow copy
+    // no register is read behind an assignment to it, not even in another branch: Verilator would
+    // keep a shadow copy
     logic free, begins;
     free   = !row_valid || row_ready;
     begins = start_valid && !run;
@@ -64,7 +66,8 @@ module presil_rows import presil_config_pkg::*; #(
       logic        out;
       from  = pos[49] ? 50'd0 : pos;
       to    = pos + c_span;
-      out   = c_limit != 16'd0 && r >= {16'd0, c_limit};       // a negative row position is a large one
+      // a negative row position is a large one
+      out   = c_limit != 16'd0 && r >= {16'd0, c_limit};
       if (to[49]) to = 50'd0;
       if (to > {18'd0, c_row_bytes}) to = {18'd0, c_row_bytes};
       out   = out || to <= from;
@@ -87,11 +90,13 @@ module presil_rows import presil_config_pkg::*; #(
         end else begin
           i1 <= c_n1;
           if (i2 != 16'd0) begin
-            i2 <= i2 - 16'd1;  a <= a2 + c_ds2;  a2 <= a2 + c_ds2;  r <= r2 + c_rp2;  r2 <= r2 + c_rp2;
+            i2 <= i2 - 16'd1;  a <= a2 + c_ds2;  a2 <= a2 + c_ds2;  r <= r2 + c_rp2;
+            r2 <= r2 + c_rp2;
             s <= s2 + c_ss2;  s1 <= s2 + c_ss2;  s2 <= s2 + c_ss2;
           end else begin
             i2 <= c_n2;  i3 <= i3 - 16'd1;
-            a <= a3 + c_ds3;  a2 <= a3 + c_ds3;  a3 <= a3 + c_ds3;  r <= r3 + c_rp3;  r2 <= r3 + c_rp3;
+            a <= a3 + c_ds3;  a2 <= a3 + c_ds3;  a3 <= a3 + c_ds3;  r <= r3 + c_rp3;
+            r2 <= r3 + c_rp3;
             r3 <= r3 + c_rp3;
             s <= s3 + c_ss3;  s1 <= s3 + c_ss3;  s2 <= s3 + c_ss3;  s3 <= s3 + c_ss3;
             if (i3 == 16'd0) run <= 1'b0;
@@ -125,6 +130,7 @@ module presil_rows import presil_config_pkg::*; #(
   c_outside: cover property (@(posedge clk) disable iff (rst)
     run && (|c_limit) && r >= 32'(c_limit) && !r[31]);
   c_above: cover property (@(posedge clk) disable iff (rst) run && (|c_limit) && r[31]);
-  c_one: cover property (@(posedge clk) disable iff (rst) row_valid && row_last && row_last1 && row_beats == 32'd1);
+  c_one: cover property (@(posedge clk) disable iff (rst)
+    row_valid && row_last && row_last1 && row_beats == 32'd1);
 `endif
 endmodule

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scratchpad: BANKS banks of BANK_WORDS words, word a in bank a mod BANKS; four read and two write clients
-// (docs/rtl.md).
-// Fixed priority: act, wgt, st, res; ep, ld. Grant in the same cycle, data two cycles after the grant, one access a
-// bank and port a cycle. A read sees the writes that were granted two cycles before it.
-// Reset: the valid bits only. Errors: an address outside the memory is granted, does nothing and raises range_valid
-// in the next cycle. PARITY: a word that is not as it was written raises spad_bad in the cycle after the grant; of
-// several the first in order is named.
+// Scratchpad: BANKS banks of BANK_WORDS words, word a in bank a mod BANKS; four read and two write
+// clients (docs/rtl.md).
+// Fixed priority: act, wgt, st, res; ep, ld. Grant in the same cycle, data two cycles after the
+// grant, one access a bank and port a cycle. A read sees the writes that were granted two cycles
+// before it.
+// Reset: the valid bits only. Errors: an address outside the memory is granted, does nothing and
+// raises range_valid in the next cycle. PARITY: a word that is not as it was written raises
+// spad_bad in the cycle after the grant; of several the first in order is named.
 module presil_scratchpad import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -13,7 +14,8 @@ module presil_scratchpad import presil_config_pkg::*; #(
   input  logic              rst,
   input  logic              act_valid, wgt_valid, st_valid, res_valid,
   input  logic [15:0]       act_addr, wgt_addr, st_addr,
-  input  logic [32-LW:0]    res_addr, ep_addr,  // as far as byte addresses reach: outside is outside, however far
+  // as far as byte addresses reach: outside is outside, however far
+  input  logic [32-LW:0]    res_addr, ep_addr,
   output logic              act_ready, wgt_ready, st_ready, res_ready,
   output logic              act_rvalid, wgt_rvalid, st_rvalid, res_rvalid,
   output logic [8*WORD-1:0] act_rdata, wgt_rdata, st_rdata, res_rdata,
@@ -77,10 +79,10 @@ module presil_scratchpad import presil_config_pkg::*; #(
   logic [BANKS-1:0]  bad;
   for (genvar b = 0; b < BANKS; b++) begin : g_bank
     presil_bank u_bank (.clk, .rst, .re(re[b]),
-      .row(re_act[b] ? row_act : re_wgt[b] ? row_wgt : re_st[b] ? row_st : row_res), .q(q[b]),
-      .bad(bad[b]), .we_ep(we_ep[b]),
-      .we_ld(we_ld[b]), .row_ep, .row_ld, .full_ep(ep_full), .full_ld(ld_full), .data_ep(ep_data), .data_ld(ld_data),
-      .mask_ep(ep_mask), .mask_ld(ld_mask));
+        .row(re_act[b] ? row_act : re_wgt[b] ? row_wgt : re_st[b] ? row_st : row_res), .q(q[b]),
+        .bad(bad[b]), .we_ep(we_ep[b]), .we_ld(we_ld[b]), .row_ep, .row_ld, .full_ep(ep_full),
+        .full_ld(ld_full), .data_ep(ep_data), .data_ld(ld_data), .mask_ep(ep_mask),
+        .mask_ld(ld_mask));
   end
 
   localparam int unsigned BW = $clog2(BANKS);
@@ -91,17 +93,21 @@ module presil_scratchpad import presil_config_pkg::*; #(
     wgt_v1 <= wgt_valid && wgt_ready;
     st_v1  <= st_valid && st_ready;
     res_v1 <= res_valid && res_ready;
-    act_b1 <= BW'(bank_act);  wgt_b1 <= BW'(bank_wgt);  st_b1 <= BW'(bank_st);  res_b1 <= BW'(bank_res);
+    act_b1 <= BW'(bank_act);  wgt_b1 <= BW'(bank_wgt);  st_b1 <= BW'(bank_st);
+    res_b1 <= BW'(bank_res);
     act_rvalid <= act_v1;  wgt_rvalid <= wgt_v1;  st_rvalid <= st_v1;  res_rvalid <= res_v1;
     if (act_v1) act_rdata <= q[act_b1];
     if (wgt_v1) wgt_rdata <= q[wgt_b1];
     if (st_v1)  st_rdata  <= q[st_b1];
     if (res_v1) res_rdata <= q[res_b1];
-    range_valid <= (act_valid && bad_act) || (wgt_valid && bad_wgt) || (res_valid && bad_res) || (ep_valid && bad_ep);
-    if ((act_valid && bad_act) || (wgt_valid && bad_wgt) || (res_valid && bad_res) || (ep_valid && bad_ep)) begin
+    range_valid <= (act_valid && bad_act) || (wgt_valid && bad_wgt) || (res_valid && bad_res)
+        || (ep_valid && bad_ep);
+    if ((act_valid && bad_act) || (wgt_valid && bad_wgt) || (res_valid && bad_res)
+        || (ep_valid && bad_ep)) begin
       range_index <= (act_valid && bad_act) ? act_index : (wgt_valid && bad_wgt) ? wgt_index
                    : (ep_valid && bad_ep) ? ep_index : res_index;
-      range_addr  <= ((act_valid && bad_act) ? 32'(act_addr) : (wgt_valid && bad_wgt) ? 32'(wgt_addr)
+      range_addr  <= ((act_valid && bad_act) ? 32'(act_addr) : (wgt_valid && bad_wgt)
+          ? 32'(wgt_addr)
                     : (ep_valid && bad_ep) ? 32'(ep_addr) : 32'(res_addr)) * WORD;
     end
     if (rst) begin
@@ -120,7 +126,8 @@ module presil_scratchpad import presil_config_pkg::*; #(
       act_a1 <= act_addr;  wgt_a1 <= wgt_addr;  st_a1 <= st_addr;  res_a1 <= res_addr[15:0];
       act_i1 <= act_index;  wgt_i1 <= wgt_index;  res_i1 <= res_index;
     end
-    assign act_bad        = act_v1 && bad[act_b1];           // of a word outside no bank says anything
+    // of a word outside no bank says anything
+    assign act_bad        = act_v1 && bad[act_b1];
     assign wgt_bad        = wgt_v1 && bad[wgt_b1];
     assign st_bad         = st_v1 && bad[st_b1];
     assign res_bad        = res_v1 && bad[res_b1];
@@ -139,7 +146,8 @@ module presil_scratchpad import presil_config_pkg::*; #(
   end
 
 `ifndef SYNTHESIS
-  a_write: assert property (@(posedge clk) disable iff (rst) (we_ep & we_ld) == '0);  // one write a bank and cycle
+  // one write a bank and cycle
+  a_write: assert property (@(posedge clk) disable iff (rst) (we_ep & we_ld) == '0);
   a_read: assert property (@(posedge clk) disable iff (rst)
     ((re_act & re_wgt) | ((re_act | re_wgt) & re_st) | ((re_act | re_wgt | re_st) & re_res)) == '0);
   // they look themselves

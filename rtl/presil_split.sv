@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits fp32 words into bf16 terms (docs/numerics.md section 6): t = term 0, 1 or 2 of each x, in the low half of 32
-// bits.
+// Splits fp32 words into bf16 terms (docs/numerics.md section 6): t = term 0, 1 or 2 of each x, in
+// the low half of 32 bits.
 // Latency 1 from `en`, one word a cycle. No reset, no errors.
 module presil_split import presil_config_pkg::*; #(
   localparam int unsigned NW = WORD / 4
@@ -27,8 +27,8 @@ module presil_split import presil_config_pkg::*; #(
     end
   endfunction
 
-  // What term 0 leaves of the 24-bit significand is an integer of at most 16 bits; term 1 is its leading 8 bits,
-  // rounded, term 2 the rest.
+  // What term 0 leaves of the 24-bit significand is an integer of at most 16 bits; term 1 is its
+  // leading 8 bits, rounded, term 2 the rest.
   function automatic words_t split12();
     for (int unsigned i = 0; i < NW; i++) begin
       logic [31:0] v, e, m, q, d, a, neg1, neg2, u, t1, t2, r;
@@ -40,7 +40,8 @@ module presil_split import presil_config_pkg::*; #(
       d = m - (q << 16);
       neg1 = d & 32'h8000_0000;
       a = (neg1 != 32'd0) ? (32'd0 - d) : d;
-      u = e + 32'd256 - 32'd8;                                     // exponent field of bit 15, plus 256
+      // exponent field of bit 15, plus 256
+      u = e + 32'd256 - 32'd8;
       m = a;
       u = (a < 32'h0100) ? (u - 32'd8) : u;  a = (a < 32'h0100) ? (a << 8) : a;
       u = (a < 32'h1000) ? (u - 32'd4) : u;  a = (a < 32'h1000) ? (a << 4) : a;

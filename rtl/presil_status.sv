@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read-only registers behind the register block: identification, status, error, wait states. Looked up only on
-// request, latency 1.
-// Also the interrupt flags: set by pulses, cleared by IRQ_CLEAR or queue reset. Reset: synchronous. Errors: none.
-module presil_status import presil_config_pkg::*; (
+// Read-only registers behind the register block: identification, status, error, wait states. Looked
+// up only on request, latency 1.
+// Also the interrupt flags: set by pulses, cleared by IRQ_CLEAR or queue reset. Reset: synchronous.
+// Errors: none.
+module presil_status import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic        clk,
   input  logic        rst,
   input  logic        req,
@@ -22,7 +23,7 @@ module presil_status import presil_config_pkg::*; (
   input  logic [19:0] want [4],
   input  logic [31:0] want_index [4]
 );
-  localparam logic [15:0] VERSION_MAJOR = 16'(presil_desc_pkg::ISA_VERSION), VERSION_MINOR = 16'd0;
+  localparam logic [15:0] VERSION_MAJOR = 16'(ISA_VERSION), VERSION_MINOR = 16'd0;
 
   function automatic logic [31:0] look(input logic [11:0] a);
     case (a)
@@ -40,7 +41,7 @@ module presil_status import presil_config_pkg::*; (
       12'h044: return error_addr[31:0];
       12'h048: return {24'd0, error_addr[39:32]};
       12'h04c: return {30'd0, irq_error, irq_done};
-      12'h058: return {12'd0, presil_desc_pkg::CAUSE_COMMAND, cause[3], cause[2], cause[1], cause[0]};
+      12'h058: return {12'd0, CAUSE_COMMAND, cause[3], cause[2], cause[1], cause[0]};
       12'h060: return counts[0];
       12'h064: return counts[1];
       12'h068: return counts[2];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// STORE engine (docs/isa.md section 3): scratchpad words to contiguous DRAM rows of any byte alignment.
-// Address side (presil_rows, presil_bursts) runs ahead; presil_store_pack puts the pieces (at most a scratchpad word
-// each) together to beats.
-// One read and one beat a cycle; the next descriptor starts while responses are outstanding. Reset: synchronous, only
-// when idle.
+// STORE engine (docs/isa.md section 3): scratchpad words to contiguous DRAM rows of any byte
+// alignment.
+// Address side (presil_rows, presil_bursts) runs ahead; presil_store_pack puts the pieces (at most
+// a scratchpad word each) together to beats.
+// One read and one beat a cycle; the next descriptor starts while responses are outstanding. Reset:
+// synchronous, only when idle.
 // Errors: SPAD_RANGE here, WRITE_BUS in presil_axi_write.
 module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
@@ -18,7 +19,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic              active,
   output logic [3:0]        cause,
   input  logic              halt,
-  output logic              idle,              // nothing of its own in flight; presil_axi_write knows the bus
+  // nothing of its own in flight; presil_axi_write knows the bus
+  output logic              idle,
   output logic              err_valid,         // SPAD_RANGE
   output logic [31:0]       err_index,
   output logic [31:0]       err_addr,
@@ -56,24 +58,26 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign d_n0    = start_desc.n0;
   assign d_bytes = 32'(d_chunk) * 32'(d_n0);
   assign row_at  = unused_rel[LW-1:0];
-  presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready), .index(start_index),
-    .addr(start_desc.addr[39:0]), .ds1(start_desc.ds1[39:0]), .ds2(start_desc.ds2[39:0]),
-    .ds3(start_desc.ds3[39:0]), .sp(start_desc.sp_base), .ss0(32'd0), .ss1(start_desc.ss1), .ss2(start_desc.ss2),
-    .ss3(start_desc.ss3), .n0(16'd1), .n1(start_desc.n1), .n2(start_desc.n2), .n3(start_desc.n3),
-    .pos0(50'd0), .step0(32'd0), .span(50'(d_bytes)),
-    .row_bytes(d_bytes), .row_limit(16'd0), .rp0(16'd0), .rp1(8'd0), .rp2(8'd0), .rp3(8'd0), .row_valid, .row_ready,
-    .row_beat, .row_beats, .row_rel(unused_rel), .row_pos(unused_pos), .row_index, .row_s, .row_last1(unused_last1),
-    .row_last);
+  presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready),
+      .index(start_index), .addr(start_desc.addr[39:0]), .ds1(start_desc.ds1[39:0]),
+      .ds2(start_desc.ds2[39:0]), .ds3(start_desc.ds3[39:0]), .sp(start_desc.sp_base), .ss0(32'd0),
+      .ss1(start_desc.ss1), .ss2(start_desc.ss2), .ss3(start_desc.ss3), .n0(16'd1),
+      .n1(start_desc.n1), .n2(start_desc.n2), .n3(start_desc.n3), .pos0(50'd0), .step0(32'd0),
+      .span(50'(d_bytes)), .row_bytes(d_bytes), .row_limit(16'd0), .rp0(16'd0), .rp1(8'd0),
+      .rp2(8'd0), .rp3(8'd0), .row_valid, .row_ready, .row_beat, .row_beats, .row_rel(unused_rel),
+      .row_pos(unused_pos), .row_index, .row_s, .row_last1(unused_last1), .row_last);
 
   logic [4:0] rows_held;
   assign row_ready   = !rows_held[4] && run_ready;
   assign burst_valid = bursts_valid && !halt;
   assign burst_index = a_index;
-  presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready), .run_ready, .run_beat(row_beat),
-    .run_beats(row_beats), .burst_valid(bursts_valid), .burst_ready(burst_ready && !halt), .burst_beat, .burst_len);
+  presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready), .run_ready,
+      .run_beat(row_beat), .run_beats(row_beats), .burst_valid(bursts_valid),
+      .burst_ready(burst_ready && !halt), .burst_beat, .burst_len);
 
   // ---- descriptors: started, read, addressed, done ------------------------------------------
-  logic [2:0]  head, walk, tail;               // running counts mod 8; at most 4 between head and walk
+  // running counts mod 8; at most 4 between head and walk
+  logic [2:0]  head, walk, tail;
   logic [3:0]  held;
   logic [15:0] bursts, responses;              // running counts
   // responses that the oldest descriptor waits for; negative: later ones' are in
@@ -81,7 +85,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [15:0] q_chunk [8], q_n0 [8], q_word [8], q_bursts [8];
   logic [31:0] q_index [8], q_sw [8], q_ss0 [8];
   logic        q_ordered [8];
-  logic [7:0]  addressed;                      // all bursts of descriptor i are counted in q_bursts[i]
+  // all bursts of descriptor i are counted in q_bursts[i]
+  logic [7:0]  addressed;
   logic [7:0]  read;                           // all words read
   logic [2:0]  addr_at;
   logic        a_last;
@@ -89,7 +94,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign start       = start_valid && start_ready;
   assign active      = held != 4'd0;
   assign owed        = q_bursts[tail] - responses;
-  assign done        = active && read[tail] && (!q_ordered[tail] || (addressed[tail] && (owed == 16'd0 || owed[15])));
+  assign done        = active && read[tail]
+      && (!q_ordered[tail] || (addressed[tail] && (owed == 16'd0 || owed[15])));
 
   // ---- the row being walked -----------------------------------------------------------------
   logic [3:0]  rq_head, rq_tail;
@@ -107,9 +113,10 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign st_addr  = 16'(w_s >> LW);
   assign go       = st_valid && st_ready;
   assign row_end  = w_left <= d_word && w_n0 == 16'd0;
-  presil_store_pack u_pack (.clk, .rst, .halt, .piece(go), .piece_from(w_s[LW-1:0]), .piece_at(w_at),
-    .piece_len((LW+1)'(w_len)), .piece_end(row_end), .room(pack_room), .idle(pack_idle), .rvalid(st_rvalid),
-    .rdata(st_rdata), .beat_valid, .beat_ready, .beat_data, .beat_strb, .beat_bytes);
+  presil_store_pack u_pack (.clk, .rst, .halt, .piece(go), .piece_from(w_s[LW-1:0]),
+      .piece_at(w_at), .piece_len((LW+1)'(w_len)), .piece_end(row_end), .room(pack_room),
+      .idle(pack_idle), .rvalid(st_rvalid), .rdata(st_rdata), .beat_valid, .beat_ready, .beat_data,
+      .beat_strb, .beat_bytes);
 
   always_ff @(posedge clk) begin
     logic pop, burst, take, chunk_end;
@@ -122,7 +129,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (response) responses <= responses + 16'd1;
     // all bursts of a descriptor are out when its last row has left presil_bursts
     if (a_last && burst && run_ready) begin
-      addressed[addr_at] <= 1'b1;  q_bursts[addr_at] <= bursts + 16'd1;  addr_at <= addr_at + 3'd1;  a_last <= 1'b0;
+      addressed[addr_at] <= 1'b1;  q_bursts[addr_at] <= bursts + 16'd1;  addr_at <= addr_at + 3'd1;
+      a_last <= 1'b0;
     end
     if (burst) bursts <= bursts + 16'd1;
     if (row_valid && row_ready) begin
@@ -173,9 +181,11 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       err_index <= d_index;  err_addr <= {w_s[31:LW], {LW{1'b0}}};
     end
     if (rst) begin
-      head <= 3'd0;  walk <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  addr_at <= 3'd0;  a_last <= 1'b0;  d_have <= 1'b0;
+      head <= 3'd0;  walk <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  addr_at <= 3'd0;  a_last <= 1'b0;
+      d_have <= 1'b0;
       w_have <= 1'b0;
-      bursts <= 16'd0;  responses <= 16'd0;  rq_head <= 4'd0;  rq_tail <= 4'd0;  rows_held <= 5'd0;  err_valid <= 1'b0;
+      bursts <= 16'd0;  responses <= 16'd0;  rq_head <= 4'd0;  rq_tail <= 4'd0;  rows_held <= 5'd0;
+      err_valid <= 1'b0;
     end
   end
 
@@ -190,13 +200,15 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       else if (!w_have) cause <= CAUSE_DRAIN;
       else cause <= CAUSE_BUSY;
     end else begin
-      cause <= CAUSE_BUSY;  // of the first cycle of the next descriptor: never what the last one left
+      // of the first cycle of the next descriptor: never what the last one left
+      cause <= CAUSE_BUSY;
     end
   end
 
 `ifndef SYNTHESIS
   a_over: assert property (@(posedge clk) disable iff (rst) !(start && held >= 4'd6));
-  a_rows_over: assert property (@(posedge clk) disable iff (rst) !(row_valid && row_ready && rows_held[4]));
+  a_rows_over: assert property (@(posedge clk) disable iff (rst)
+    !(row_valid && row_ready && rows_held[4]));
   c_full: cover property (@(posedge clk) disable iff (rst) held == 4'd6);
   c_rows_full: cover property (@(posedge clk) disable iff (rst) rows_held[4]);
   c_wrap: cover property (@(posedge clk) disable iff (rst) start && head == 3'd7);

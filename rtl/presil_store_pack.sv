@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts the pieces that STORE reads (length at byte offset `from` of a scratchpad word) together to beats at byte
-// offset `at`.
-// Up to 8 pieces between grant and beat. One piece a cycle; a row whose last piece crosses a beat takes one cycle more.
+// Puts the pieces that STORE reads (length at byte offset `from` of a scratchpad word) together to
+// beats at byte offset `at`.
+// Up to 8 pieces between grant and beat. One piece a cycle; a row whose last piece crosses a beat
+// takes one cycle more.
 // Reset: synchronous, only control. Errors: none.
 module presil_store_pack import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD),
@@ -78,14 +79,16 @@ module presil_store_pack import presil_config_pkg::*; #(
     pop = 1'b0;
     if (beat_ready) beat_valid <= 1'b0;
     if (piece) begin
-      q_from[head] <= piece_from;  q_at[head] <= piece_at;  q_len[head] <= piece_len;  q_end[head] <= piece_end;
+      q_from[head] <= piece_from;  q_at[head] <= piece_at;  q_len[head] <= piece_len;
+      q_end[head] <= piece_end;
       head <= head + 3'd1;
     end
     if (rvalid) begin
       fifo[data] <= rdata;  data <= data + 3'd1;
     end
     if (flush && !halt && (!beat_valid || beat_ready)) begin
-      beat_valid <= 1'b1;  beat_data <= acc;  beat_strb <= bytes('0, flush_bytes);  beat_bytes <= flush_bytes;
+      beat_valid <= 1'b1;  beat_data <= acc;  beat_strb <= bytes('0, flush_bytes);
+      beat_bytes <= flush_bytes;
       flush <= 1'b0;
     end else if (ready != 4'd0 && !halt && (!beat_valid || beat_ready)) begin
       logic [LW-1:0] at, lo, r;
@@ -105,7 +108,8 @@ module presil_store_pack import presil_config_pkg::*; #(
         if (lo == '0 && stop[LW]) beat_strb <= '1;
         else beat_strb <= bytes({1'b0, lo}, top);
       end
-      // what goes on in the next beat: after a full one the rotated piece's head, else the beat so far
+      // what goes on in the next beat: after a full one the rotated piece's head, else the beat so
+      // far
       if (stop[LW]) begin
         if (stop[LW-1:0] != '0) acc <= rotate(r);
       end else if (!q_end[tail]) acc <= merge(rotate(r), at);
@@ -116,23 +120,27 @@ module presil_store_pack import presil_config_pkg::*; #(
     if (piece != pop) held <= piece ? held + 4'd1 : held - 4'd1;
     if (rvalid != pop) ready <= rvalid ? ready + 4'd1 : ready - 4'd1;
     if (rst) begin
-      head <= 3'd0;  data <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  ready <= 4'd0;  flush <= 1'b0;  row_first <= 1'b1;
+      head <= 3'd0;  data <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  ready <= 4'd0;  flush <= 1'b0;
+      row_first <= 1'b1;
       beat_valid <= 1'b0;
     end
   end
 
 `ifndef SYNTHESIS
   a_over: assert property (@(posedge clk) disable iff (rst) !(piece && held[3]));
-  a_under: assert property (@(posedge clk) disable iff (rst) !(rvalid && ready == held));  // data without a read
+  // data without a read
+  a_under: assert property (@(posedge clk) disable iff (rst) !(rvalid && ready == held));
   a_counts: assert property (@(posedge clk) disable iff (rst) ready <= held && held <= 4'd8);
   c_full: cover property (@(posedge clk) disable iff (rst) held[3]);
   c_wrap: cover property (@(posedge clk) disable iff (rst) piece && head == 3'd7);
   c_flush: cover property (@(posedge clk) disable iff (rst) flush);
-  c_flush_waits: cover property (@(posedge clk) disable iff (rst) flush && beat_valid && !beat_ready);
+  c_flush_waits: cover property (@(posedge clk) disable iff (rst)
+    flush && beat_valid && !beat_ready);
   c_waits: cover property (@(posedge clk) disable iff (rst) beat_valid && !beat_ready);
   c_joined: cover property (@(posedge clk) disable iff (rst) ready != 4'd0 && !row_first);
   c_odd_start: cover property (@(posedge clk) disable iff (rst) beat_valid && !beat_strb[0]);
   c_odd_end: cover property (@(posedge clk) disable iff (rst) beat_valid && !beat_strb[WORD-1]);
-  c_one_byte: cover property (@(posedge clk) disable iff (rst) beat_valid && 32'(beat_bytes) == 32'd1);
+  c_one_byte: cover property (@(posedge clk) disable iff (rst)
+    beat_valid && 32'(beat_bytes) == 32'd1);
 `endif
 endmodule

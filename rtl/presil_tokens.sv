@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 20 token counters (docs/isa.md section 1) and who may take which: an engine gets its tokens if all are there
-// and no engine before it
-// takes one of the same in this cycle. A signal can be taken in the next cycle. Reset and `clear`: all zero.
+// The 20 token counters (docs/isa.md section 1) and who may take which: an engine gets its tokens
+// if all are there and no engine before it takes one of the same in this cycle. A signal can be
+// taken in the next cycle. Reset and `clear`: all zero.
 // Errors: overflow, in the cycle of the signal.
 module presil_tokens (
   input  logic        clk,
@@ -11,7 +11,8 @@ module presil_tokens (
   input  logic [3:0]  asks,            // it waits
   output logic [3:0]  grant,           // its tokens are taken in this cycle
   output logic [19:0] have,            // counter > 0
-  input  logic [15:0] give,            // signals of descriptors that complete in this cycle; VECTOR gives none
+  // signals of descriptors that complete in this cycle; VECTOR gives none
+  input  logic [15:0] give,
   output logic [3:0]  overflow,        // by engine
   output logic [31:0] counts [5]       // four counters of an engine each
 );
@@ -30,14 +31,17 @@ module presil_tokens (
   assign grant[3] = asks[3] && (want[3] & ~(have & ~t0 & ~t1 & ~t2)) == 20'd0;
   assign take   = t0 | t1 | t2 | t3;
   assign signal = {4'd0, give};
-  assign overflow = {|(signal[15:12] & ~take[15:12] & full[15:12]), |(signal[11:8] & ~take[11:8] & full[11:8]),
-                     |(signal[7:4] & ~take[7:4] & full[7:4]), |(signal[3:0] & ~take[3:0] & full[3:0])};
+  assign overflow = {|(signal[15:12] & ~take[15:12] & full[15:12]),
+      |(signal[11:8] & ~take[11:8] & full[11:8]),
+                     |(signal[7:4] & ~take[7:4] & full[7:4]),
+                     |(signal[3:0] & ~take[3:0] & full[3:0])};
 
   function automatic counts_t next();
     for (int unsigned i = 0; i < 20; i++) next[i] = count[i] + 8'(signal[i]) - 8'(take[i]);
   endfunction
   function automatic logic [19:0] above(input logic [7:0] limit);
-    for (int unsigned i = 0; i < 20; i++) above[i] = (count[i] + 8'(signal[i]) - 8'(take[i])) > limit;
+    for (int unsigned i = 0; i < 20; i++)
+      above[i] = (count[i] + 8'(signal[i]) - 8'(take[i])) > limit;
   endfunction
 
   always_ff @(posedge clk) begin
@@ -62,11 +66,13 @@ module presil_tokens (
     a_have: assert property (@(posedge clk) disable iff (rst) have[i] == (count[i] != 8'd0));
   end
   c_limit: cover property (@(posedge clk) disable iff (rst) full != 16'd0);
-  c_full_taken: cover property (@(posedge clk) disable iff (rst) (give & take[15:0] & full) != 16'd0);
+  c_full_taken: cover property (@(posedge clk) disable iff (rst)
+    (give & take[15:0] & full) != 16'd0);
   c_give_take: cover property (@(posedge clk) disable iff (rst) (signal & take) != 20'd0);
   c_two_grants: cover property (@(posedge clk) disable iff (rst) (grant & (grant - 4'd1)) != 4'd0);
   c_taken_by_earlier: cover property (@(posedge clk) disable iff (rst)
-    (asks & ~grant & {(want[3] & ~have) == 20'd0, (want[2] & ~have) == 20'd0, (want[1] & ~have) == 20'd0, 1'b0})
+    (asks & ~grant & {(want[3] & ~have) == 20'd0, (want[2] & ~have) == 20'd0,
+        (want[1] & ~have) == 20'd0, 1'b0})
     != 4'd0);
   c_overflow: cover property (@(posedge clk) disable iff (rst) overflow != 4'd0);
 `endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole chip: AXI4-Lite registers, command processor, four engines, scratchpad, one AXI4 master.
-// Reset: synchronous, active high, at least two cycles. Ports: docs/rtl.md "Top ports". Errors: registers,
-// docs/isa.md section 1.
+// Reset: synchronous, active high, at least two cycles. Ports: docs/rtl.md "Top ports". Errors:
+// registers, docs/isa.md section 1.
 module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
@@ -82,7 +82,9 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     $fatal(1, "BANKS = %0d: two or more are needed", BANKS);
   end
   if (BANK_WORDS < 2 || BANKS * BANK_WORDS > 65536) begin : g_words
-    $fatal(1, "BANKS * BANK_WORDS = %0d * %0d: two words a bank or more, 65536 in all at most, are needed", BANKS,
+    $fatal(1,
+    "BANKS * BANK_WORDS = %0d * %0d: two words a bank or more, 65536 in all at most, are needed",
+    BANKS,
       BANK_WORDS);
   end
   if (ACC_ROWS < 2 || ACC_ROWS > 65535) begin : g_rows
@@ -92,19 +94,21 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // ---- registers ----------------------------------------------------------------------------
   presil_regs_pkg::presil_regs__in_t  hw_in;
   presil_regs_pkg::presil_regs__out_t hw_out;
-  presil_regs u_regs (.clk, .rst, .s_axil_awready, .s_axil_awvalid, .s_axil_awaddr, .s_axil_awprot, .s_axil_wready,
-    .s_axil_wvalid, .s_axil_wdata, .s_axil_wstrb, .s_axil_bready, .s_axil_bvalid, .s_axil_bresp, .s_axil_arready,
-    .s_axil_arvalid, .s_axil_araddr, .s_axil_arprot, .s_axil_rready, .s_axil_rvalid, .s_axil_rdata, .s_axil_rresp,
-    .hwif_in(hw_in), .hwif_out(hw_out));
+  presil_regs u_regs (.clk, .rst, .s_axil_awready, .s_axil_awvalid, .s_axil_awaddr, .s_axil_awprot,
+      .s_axil_wready, .s_axil_wvalid, .s_axil_wdata, .s_axil_wstrb, .s_axil_bready, .s_axil_bvalid,
+      .s_axil_bresp, .s_axil_arready, .s_axil_arvalid, .s_axil_araddr, .s_axil_arprot,
+      .s_axil_rready, .s_axil_rvalid, .s_axil_rdata, .s_axil_rresp, .hwif_in(hw_in),
+      .hwif_out(hw_out));
 
   // what lies behind the register block answers one cycle after the request; writes are ignored
-  logic        status_req, counter_req, ack_ident, ack_state, ack_error, ack_cause, ack_lo, ack_hi, ack_counters,
-    ack_bus, ack_wr;
+  logic        status_req, counter_req, ack_ident, ack_state, ack_error, ack_cause, ack_lo, ack_hi,
+      ack_counters, ack_bus, ack_wr;
   logic [11:0] status_addr;
   logic [31:0] status_data, counter_data, bus_data, window_data, ring_head;
   logic [31:0] parity_data;
   logic        engine_rst, queue_clear, doorbell;
-  assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req || hw_out.WAIT_CAUSE.req
+  assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req
+      || hw_out.WAIT_CAUSE.req
     || hw_out.WAIT_LO.req || hw_out.WAIT_HI.req;
   assign counter_req = hw_out.COUNTERS.req;
   always_comb begin
@@ -155,10 +159,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign hw_in.RING_TAIL.value.hwclr = queue_clear;   // a write in the same cycle wins
 
   // ---- command processor --------------------------------------------------------------------
-  logic        fetch_out, fetch_overdue, fetch_refused, read_overdue, write_overdue, read_late, write_late, unanswered,
-    read_refused, write_refused;
-  logic        busy, error, halt, launch, decoded, fetch_valid, fetch_ready, fetch_rvalid, pulse_done, pulse_error,
-    all_empty, all_idle;
+  logic        fetch_out, fetch_overdue, fetch_refused, read_overdue, write_overdue, read_late,
+      write_late, unanswered, read_refused, write_refused;
+  logic        busy, error, halt, launch, decoded, fetch_valid, fetch_ready, fetch_rvalid,
+      pulse_done, pulse_error, all_empty, all_idle;
   logic [3:0]  error_code, fail_code;
   logic [31:0] error_index, fail_index, push_index;
   logic [39:0] error_addr, fail_addr;
@@ -167,14 +171,15 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [3:0]  push, room, empty;
   desc_t       push_desc;
   presil_command u_command (.clk, .rst,
-    .ring_base({hw_out.RING_BASE_HI.value.value, hw_out.RING_BASE_LO.value.value[31:12]}),
-    .ring_log2(hw_out.RING_LOG2.value.value), .ring_tail(hw_out.RING_TAIL.value.value), .doorbell,
-    .queue_reset(hw_out.CONTROL.queue_reset.value), .ring_head, .busy, .error, .error_code, .error_index, .error_addr,
-    .irq_done(pulse_done), .irq_error(pulse_error), .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len,
-    .fetch_rvalid, .fetch_rdata(m_axi_rdata), .fetch_rerror(m_axi_rresp[1]), .fetch_out, .fetch_refused, .fetch_overdue,
-    .overdue(read_overdue || write_overdue), .halt, .clear(queue_clear),
-    .engine_rst, .launch, .decoded, .push, .push_desc, .push_index, .room, .all_empty, .all_idle,
-    .fail_code, .fail_index, .fail_addr);
+      .ring_base({hw_out.RING_BASE_HI.value.value, hw_out.RING_BASE_LO.value.value[31:12]}),
+      .ring_log2(hw_out.RING_LOG2.value.value), .ring_tail(hw_out.RING_TAIL.value.value), .doorbell,
+      .queue_reset(hw_out.CONTROL.queue_reset.value), .ring_head, .busy, .error, .error_code,
+      .error_index, .error_addr, .irq_done(pulse_done), .irq_error(pulse_error), .fetch_valid,
+      .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .fetch_rdata(m_axi_rdata),
+      .fetch_rerror(m_axi_rresp[1]), .fetch_out, .fetch_refused, .fetch_overdue,
+      .overdue(read_overdue || write_overdue), .halt, .clear(queue_clear), .engine_rst, .launch,
+      .decoded, .push, .push_desc, .push_index, .room, .all_empty, .all_idle, .fail_code,
+      .fail_index, .fail_addr);
 
   // ---- issue: an engine more is one here, and its instance below -----------------------------
   localparam int unsigned ENGINES = 4, LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3;
@@ -189,17 +194,19 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     .give({give[STORE], give[EPILOGUE], give[MATRIX], give[LOAD]}), .overflow, .counts);
   for (genvar e = 0; e < ENGINES; e++) begin : g_issue
     desc_t desc;
-    presil_issue u_issue (.clk, .rst(clean), .halt, .push(push[e]), .push_desc, .push_index, .room(room[e]),
-      .empty(empty[e]), .ask(ask[e]), .want(want[e]), .want_index(want_index[e]), .grant(grant[e]), .have,
-      .start_valid(start_valid[e]), .start_ready(start_ready[e]), .start_desc(desc), .start_index(start_index[e]),
-      .done(done[e]), .give(give[e]), .done_index(done_index[e]), .active(active[e]),
-      .engine_cause(engine_cause[e]), .cause(cause[e]));
+    presil_issue u_issue (.clk, .rst(clean), .halt, .push(push[e]), .push_desc, .push_index,
+        .room(room[e]), .empty(empty[e]), .ask(ask[e]), .want(want[e]), .want_index(want_index[e]),
+        .grant(grant[e]), .have, .start_valid(start_valid[e]), .start_ready(start_ready[e]),
+        .start_desc(desc), .start_index(start_index[e]), .done(done[e]), .give(give[e]),
+        .done_index(done_index[e]), .active(active[e]), .engine_cause(engine_cause[e]),
+        .cause(cause[e]));
   end
 
   // ---- engines and scratchpad ---------------------------------------------------------------
-  logic [ENGINES-1:0] idle, wake, later;           // later: what reaches an engine that has no descriptor
-  logic        act_valid, act_ready, act_rvalid, wgt_valid, wgt_ready, wgt_rvalid, st_valid, st_ready, st_rvalid,
-    res_valid, res_ready, res_rvalid;
+  // later: what reaches an engine that has no descriptor
+  logic [ENGINES-1:0] idle, wake, later;
+  logic        act_valid, act_ready, act_rvalid, wgt_valid, wgt_ready, wgt_rvalid, st_valid,
+      st_ready, st_rvalid, res_valid, res_ready, res_rvalid;
   logic [15:0] act_addr, wgt_addr, st_addr, ld_addr;
   logic [32-LW:0] res_addr, epi_addr;
   logic [31:0] act_index, wgt_index, res_index, epi_index;
@@ -212,13 +219,14 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [31:0] acc_q [CELLS];
   logic [1:0]  acc_taken;
   logic        load_err, store_err, read_err, write_err;
-  logic [31:0] load_err_index, load_err_addr, store_err_index, store_err_addr, read_err_index, write_err_index;
+  logic [31:0] load_err_index, load_err_addr, store_err_index, store_err_addr, read_err_index,
+      write_err_index;
   logic [39:0] read_err_addr, write_err_addr;
   logic        spad_bad, spad_bad_store, acc_bad, acc_bad_epilogue, line_bad, parity_err, acc_was;
   logic [31:0] spad_bad_index, spad_bad_addr, acc_bad_row, line_bad_at, parity_err_index;
   logic [39:0] parity_err_addr;
-  logic        lb_valid, lb_ready, load_rvalid, load_rready, sb_valid, sb_ready, beat_valid, beat_ready, response,
-    read_idle, write_idle;
+  logic        lb_valid, lb_ready, load_rvalid, load_rready, sb_valid, sb_ready, beat_valid,
+      beat_ready, response, read_idle, write_idle;
   logic [39-LW:0] lb_beat, sb_beat;
   logic [7:0]  lb_len, sb_len;
   logic [31:0] lb_index, sb_index;
@@ -239,35 +247,42 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   end
 
   presil_load u_load (.clk(g_clock[LOAD].gclk), .rst(clean), .start_valid(start_valid[LOAD]),
-    .start_ready(start_ready[LOAD]), .start_desc(g_issue[LOAD].desc), .start_index(start_index[LOAD]),
-    .done(done[LOAD]), .active(active[LOAD]), .cause(engine_cause[LOAD]), .halt, .idle(idle[LOAD]),
-    .err_valid(load_err), .err_index(load_err_index), .err_addr(load_err_addr), .burst_valid(lb_valid),
-    .burst_ready(lb_ready), .burst_beat(lb_beat), .burst_len(lb_len), .burst_index(lb_index), .rvalid(load_rvalid),
-    .rready(load_rready), .rdata(m_axi_rdata), .ld_valid, .ld_addr, .ld_data, .ld_mask, .ld_full, .ld_ready);
-  presil_matrix u_matrix (.clk(g_clock[MATRIX].gclk), .rst(clean), .start_valid(start_valid[MATRIX]),
-    .start_ready(start_ready[MATRIX]), .start_desc(g_issue[MATRIX].desc), .start_index(start_index[MATRIX]),
-    .done(done[MATRIX]), .active(active[MATRIX]), .cause(engine_cause[MATRIX]), .halt, .idle(idle[MATRIX]),
-    .acc_bad, .acc_bad_epilogue, .acc_bad_row, .line_bad, .line_bad_at,
-    .act_valid, .act_addr, .act_index, .act_ready, .act_rvalid, .act_rdata, .wgt_valid, .wgt_addr, .wgt_index,
-    .wgt_ready, .wgt_rvalid, .wgt_rdata, .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken);
-  presil_epilogue u_epilogue (.clk(g_clock[EPILOGUE].gclk), .rst(clean), .start_valid(start_valid[EPILOGUE]),
-    .start_ready(start_ready[EPILOGUE]), .start_desc(g_issue[EPILOGUE].desc), .start_index(start_index[EPILOGUE]),
-    .done(done[EPILOGUE]), .active(active[EPILOGUE]), .cause(engine_cause[EPILOGUE]), .halt, .idle(idle[EPILOGUE]),
-    .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken, .res_valid, .res_addr, .res_index, .res_ready, .res_rvalid,
-    .res_rdata, .epi_valid, .epi_addr, .epi_index, .epi_data, .epi_mask, .epi_full, .epi_ready);
+      .start_ready(start_ready[LOAD]), .start_desc(g_issue[LOAD].desc),
+      .start_index(start_index[LOAD]), .done(done[LOAD]), .active(active[LOAD]),
+      .cause(engine_cause[LOAD]), .halt, .idle(idle[LOAD]), .err_valid(load_err),
+      .err_index(load_err_index), .err_addr(load_err_addr), .burst_valid(lb_valid),
+      .burst_ready(lb_ready), .burst_beat(lb_beat), .burst_len(lb_len), .burst_index(lb_index),
+      .rvalid(load_rvalid), .rready(load_rready), .rdata(m_axi_rdata), .ld_valid, .ld_addr,
+      .ld_data, .ld_mask, .ld_full, .ld_ready);
+  presil_matrix u_matrix (.clk(g_clock[MATRIX].gclk), .rst(clean),
+      .start_valid(start_valid[MATRIX]), .start_ready(start_ready[MATRIX]),
+      .start_desc(g_issue[MATRIX].desc), .start_index(start_index[MATRIX]), .done(done[MATRIX]),
+      .active(active[MATRIX]), .cause(engine_cause[MATRIX]), .halt, .idle(idle[MATRIX]), .acc_bad,
+      .acc_bad_epilogue, .acc_bad_row, .line_bad, .line_bad_at, .act_valid, .act_addr, .act_index,
+      .act_ready, .act_rvalid, .act_rdata, .wgt_valid, .wgt_addr, .wgt_index, .wgt_ready,
+      .wgt_rvalid, .wgt_rdata, .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken);
+  presil_epilogue u_epilogue (.clk(g_clock[EPILOGUE].gclk), .rst(clean),
+      .start_valid(start_valid[EPILOGUE]), .start_ready(start_ready[EPILOGUE]),
+      .start_desc(g_issue[EPILOGUE].desc), .start_index(start_index[EPILOGUE]),
+      .done(done[EPILOGUE]), .active(active[EPILOGUE]), .cause(engine_cause[EPILOGUE]), .halt,
+      .idle(idle[EPILOGUE]), .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken, .res_valid,
+      .res_addr, .res_index, .res_ready, .res_rvalid, .res_rdata, .epi_valid, .epi_addr, .epi_index,
+      .epi_data, .epi_mask, .epi_full, .epi_ready);
   presil_store u_store (.clk(g_clock[STORE].gclk), .rst(clean), .start_valid(start_valid[STORE]),
-    .start_ready(start_ready[STORE]), .start_desc(g_issue[STORE].desc), .start_index(start_index[STORE]),
-    .done(done[STORE]), .active(active[STORE]), .cause(engine_cause[STORE]), .halt, .idle(idle[STORE]),
-    .err_valid(store_err), .err_index(store_err_index), .err_addr(store_err_addr), .st_valid, .st_addr, .st_ready,
-    .st_rvalid, .st_rdata, .burst_valid(sb_valid), .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len),
-    .burst_index(sb_index), .beat_valid, .beat_ready, .beat_data(m_axi_wdata), .beat_strb, .beat_bytes, .response);
-  presil_scratchpad u_scratchpad (.clk, .rst, .act_valid, .wgt_valid, .st_valid, .res_valid, .act_addr, .wgt_addr,
-    .spad_bad, .spad_bad_store, .spad_bad_index, .spad_bad_addr,
-    .st_addr, .res_addr, .act_ready, .wgt_ready, .st_ready, .res_ready, .act_rvalid, .wgt_rvalid, .st_rvalid,
-    .res_rvalid, .act_rdata, .wgt_rdata, .st_rdata, .res_rdata, .ep_valid(epi_valid), .ld_valid, .ep_addr(epi_addr),
-    .ld_addr, .ep_data(epi_data), .ld_data, .ep_mask(epi_mask), .ld_mask, .ep_full(epi_full), .ld_full,
-    .ep_ready(epi_ready), .ld_ready, .act_index, .wgt_index, .res_index, .ep_index(epi_index), .range_valid,
-    .range_index, .range_addr);
+      .start_ready(start_ready[STORE]), .start_desc(g_issue[STORE].desc),
+      .start_index(start_index[STORE]), .done(done[STORE]), .active(active[STORE]),
+      .cause(engine_cause[STORE]), .halt, .idle(idle[STORE]), .err_valid(store_err),
+      .err_index(store_err_index), .err_addr(store_err_addr), .st_valid, .st_addr, .st_ready,
+      .st_rvalid, .st_rdata, .burst_valid(sb_valid), .burst_ready(sb_ready), .burst_beat(sb_beat),
+      .burst_len(sb_len), .burst_index(sb_index), .beat_valid, .beat_ready, .beat_data(m_axi_wdata),
+      .beat_strb, .beat_bytes, .response);
+  presil_scratchpad u_scratchpad (.clk, .rst, .act_valid, .wgt_valid, .st_valid, .res_valid,
+      .act_addr, .wgt_addr, .spad_bad, .spad_bad_store, .spad_bad_index, .spad_bad_addr, .st_addr,
+      .res_addr, .act_ready, .wgt_ready, .st_ready, .res_ready, .act_rvalid, .wgt_rvalid,
+      .st_rvalid, .res_rvalid, .act_rdata, .wgt_rdata, .st_rdata, .res_rdata, .ep_valid(epi_valid),
+      .ld_valid, .ep_addr(epi_addr), .ld_addr, .ep_data(epi_data), .ld_data, .ep_mask(epi_mask),
+      .ld_mask, .ep_full(epi_full), .ld_full, .ep_ready(epi_ready), .ld_ready, .act_index,
+      .wgt_index, .res_index, .ep_index(epi_index), .range_valid, .range_index, .range_addr);
 
   // ---- bus ----------------------------------------------------------------------------------
   assign m_axi_arsize  = 3'(LW);
@@ -281,43 +296,51 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign m_axi_awprot  = m_axi_arprot;
   assign m_axi_awqos   = m_axi_arqos;
   // A beat that RREADY keeps waiting is no silence of the bus.
-  presil_bus u_bus (.clk, .rst, .req(hw_out.BUS.req), .req_write(hw_out.BUS.req_is_wr), .req_addr(hw_out.BUS.addr),
-    .req_data(hw_out.BUS.wr_data), .req_mask(hw_out.BUS.wr_biten), .rdata(bus_data), .busy, .prot(m_axi_arprot),
-    .qos(m_axi_arqos), .arcache(m_axi_arcache), .awcache(m_axi_awcache),
-    .asks({unanswered, m_axi_wvalid, m_axi_awvalid, fetch_out || !read_idle, m_axi_arvalid}),
-    .served({m_axi_bvalid, m_axi_wready, m_axi_awready, m_axi_rvalid, m_axi_arready}), .read_overdue, .write_overdue);
+  presil_bus u_bus (.clk, .rst, .req(hw_out.BUS.req), .req_write(hw_out.BUS.req_is_wr),
+      .req_addr(hw_out.BUS.addr), .req_data(hw_out.BUS.wr_data), .req_mask(hw_out.BUS.wr_biten),
+      .rdata(bus_data), .busy, .prot(m_axi_arprot), .qos(m_axi_arqos), .arcache(m_axi_arcache),
+      .awcache(m_axi_awcache), .asks({unanswered, m_axi_wvalid, m_axi_awvalid,
+      fetch_out || !read_idle, m_axi_arvalid}),
+      .served({m_axi_bvalid, m_axi_wready, m_axi_awready, m_axi_rvalid, m_axi_arready}),
+      .read_overdue, .write_overdue);
   logic        guarded;                            // DMA windows
   logic [31:0] window_first [4], window_last [4];
   presil_windows u_windows (.clk, .rst, .req(hw_out.BUS.req), .req_write(hw_out.BUS.req_is_wr),
-    .req_addr(hw_out.BUS.addr), .req_data(hw_out.BUS.wr_data), .req_mask(hw_out.BUS.wr_biten), .rdata(window_data),
-    .busy, .guarded, .first(window_first), .last(window_last));
-  presil_axi_read u_axi_read (.clk, .rst(clean), .halt, .load_idle(read_idle), .load_valid(lb_valid),
-    .load_ready(lb_ready), .load_beat(lb_beat), .load_len(lb_len), .load_index(lb_index), .load_rvalid, .load_rready,
-    .fetch_valid, .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .overdue(read_overdue), .late_valid(read_late),
-    .fetch_overdue, .guarded, .first(window_first), .last(window_last), .load_refused(read_refused), .fetch_refused,
-    .err_valid(read_err), .err_index(read_err_index), .err_addr(read_err_addr), .arid(m_axi_arid),
-    .araddr(m_axi_araddr), .arlen(m_axi_arlen), .arvalid(m_axi_arvalid), .arready(m_axi_arready), .rid(m_axi_rid[0]),
-    .rresp(m_axi_rresp[1]), .rlast(m_axi_rlast), .rvalid(m_axi_rvalid), .rready(m_axi_rready));
+      .req_addr(hw_out.BUS.addr), .req_data(hw_out.BUS.wr_data), .req_mask(hw_out.BUS.wr_biten),
+      .rdata(window_data), .busy, .guarded, .first(window_first), .last(window_last));
+  presil_axi_read u_axi_read (.clk, .rst(clean), .halt, .load_idle(read_idle),
+      .load_valid(lb_valid), .load_ready(lb_ready), .load_beat(lb_beat), .load_len(lb_len),
+      .load_index(lb_index), .load_rvalid, .load_rready, .fetch_valid, .fetch_ready, .fetch_beat,
+      .fetch_len, .fetch_rvalid, .overdue(read_overdue), .late_valid(read_late), .fetch_overdue,
+      .guarded, .first(window_first), .last(window_last), .load_refused(read_refused),
+      .fetch_refused, .err_valid(read_err), .err_index(read_err_index), .err_addr(read_err_addr),
+      .arid(m_axi_arid), .araddr(m_axi_araddr), .arlen(m_axi_arlen), .arvalid(m_axi_arvalid),
+      .arready(m_axi_arready), .rid(m_axi_rid[0]), .rresp(m_axi_rresp[1]), .rlast(m_axi_rlast),
+      .rvalid(m_axi_rvalid), .rready(m_axi_rready));
   presil_axi_write u_axi_write (.clk, .rst(clean), .halt, .idle(write_idle), .burst_valid(sb_valid),
-    .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len), .burst_index(sb_index), .beat_valid,
-    .beat_ready, .beat_strb, .response, .unanswered, .overdue(write_overdue), .late_valid(write_late),
-    .guarded, .first(window_first), .last(window_last), .refused(write_refused),
-    .err_valid(write_err), .err_index(write_err_index), .err_addr(write_err_addr),
-    .awaddr(m_axi_awaddr), .awlen(m_axi_awlen), .awvalid(m_axi_awvalid), .awready(m_axi_awready), .wstrb(m_axi_wstrb),
-    .wlast(m_axi_wlast), .wvalid(m_axi_wvalid), .wready(m_axi_wready), .bresp(m_axi_bresp[1]), .bvalid(m_axi_bvalid));
+      .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len), .burst_index(sb_index),
+      .beat_valid, .beat_ready, .beat_strb, .response, .unanswered, .overdue(write_overdue),
+      .late_valid(write_late), .guarded, .first(window_first), .last(window_last),
+      .refused(write_refused), .err_valid(write_err), .err_index(write_err_index),
+      .err_addr(write_err_addr), .awaddr(m_axi_awaddr), .awlen(m_axi_awlen),
+      .awvalid(m_axi_awvalid), .awready(m_axi_awready), .wstrb(m_axi_wstrb), .wlast(m_axi_wlast),
+      .wvalid(m_axi_wvalid), .wready(m_axi_wready), .bresp(m_axi_bresp[1]), .bvalid(m_axi_bvalid));
   assign all_idle = (&idle) && read_idle && write_idle;
 
   // ---- parity of the memories ---------------------------------------------------------------
   if (PARITY) begin : g_parity
-    presil_parity u_parity (.clk, .rst, .spad_bad, .spad_bad_store, .spad_bad_index, .spad_bad_addr, .acc_bad,
-      .acc_bad_epilogue, .acc_bad_row, .line_bad, .line_bad_at, .oldest_matrix(done_index[MATRIX]),
-      .oldest_epilogue(done_index[EPILOGUE]), .oldest_store(done_index[STORE]), .err_valid(parity_err),
-      .err_index(parity_err_index), .err_addr(parity_err_addr), .req(hw_out.BUS.req),
-      .req_write(hw_out.BUS.req_is_wr), .req_addr(hw_out.BUS.addr), .rdata(parity_data));
-    always_ff @(posedge clk) acc_was <= acc_re;              // a clock more, behind which acc_bad is over
+    presil_parity u_parity (.clk, .rst, .spad_bad, .spad_bad_store, .spad_bad_index, .spad_bad_addr,
+        .acc_bad, .acc_bad_epilogue, .acc_bad_row, .line_bad, .line_bad_at,
+        .oldest_matrix(done_index[MATRIX]), .oldest_epilogue(done_index[EPILOGUE]),
+        .oldest_store(done_index[STORE]), .err_valid(parity_err), .err_index(parity_err_index),
+        .err_addr(parity_err_addr), .req(hw_out.BUS.req), .req_write(hw_out.BUS.req_is_wr),
+        .req_addr(hw_out.BUS.addr), .rdata(parity_data));
+    // a clock more, behind which acc_bad is over
+    always_ff @(posedge clk) acc_was <= acc_re;
   end else begin : g_plain
     logic unused_bad;
-    assign unused_bad = &{spad_bad, spad_bad_store, spad_bad_index, spad_bad_addr, acc_bad, acc_bad_epilogue,
+    assign unused_bad = &{spad_bad, spad_bad_store, spad_bad_index, spad_bad_addr, acc_bad,
+        acc_bad_epilogue,
       acc_bad_row, line_bad, line_bad_at};
     assign parity_err       = 1'b0;
     assign parity_err_index = 32'd0;
@@ -328,7 +351,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
   // ---- errors, counters, interrupt ----------------------------------------------------------
   logic fail;
-  assign fail = overflow != 4'd0 || store_err || load_err || range_valid || write_err || read_err || read_late
+  assign fail = overflow != 4'd0 || store_err || load_err || range_valid || write_err || read_err
+      || read_late
     || write_late || read_refused || write_refused
     || parity_err;
   always_comb begin
@@ -351,9 +375,11 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
       end else if (range_valid) begin
         fail_code = ERROR_SPAD_RANGE;  fail_index = range_index;  fail_addr = {8'd0, range_addr};
       end else if (load_err) begin
-        fail_code = ERROR_SPAD_RANGE;  fail_index = load_err_index;  fail_addr = {8'd0, load_err_addr};
+        fail_code = ERROR_SPAD_RANGE;  fail_index = load_err_index;
+        fail_addr = {8'd0, load_err_addr};
       end else if (store_err) begin
-        fail_code = ERROR_SPAD_RANGE;  fail_index = store_err_index;  fail_addr = {8'd0, store_err_addr};
+        fail_code = ERROR_SPAD_RANGE;  fail_index = store_err_index;
+        fail_addr = {8'd0, store_err_addr};
       end else begin
         fail_code = ERROR_TOKEN_OVERFLOW;
         fail_index = overflow[0] ? done_index[0] : overflow[1] ? done_index[1]
@@ -362,17 +388,19 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     end
   end
   presil_counters u_counters (.clk, .rst, .busy, .launch, .cause, .descriptor(decoded),
-    .read_beat(load_rvalid && load_rready), .fetch_beat(fetch_rvalid), .write_beat(m_axi_wvalid && m_axi_wready),
-    .write_bytes(halt ? '0 : beat_bytes), .snapshot(hw_out.CONTROL.counter_snapshot.value),
-    .clear(hw_out.CONTROL.counter_clear.value), .req(counter_req), .req_word(hw_out.COUNTERS.addr[9:2]),
-    .rdata(counter_data));
+      .read_beat(load_rvalid && load_rready), .fetch_beat(fetch_rvalid),
+      .write_beat(m_axi_wvalid && m_axi_wready), .write_bytes(halt ? '0 : beat_bytes),
+      .snapshot(hw_out.CONTROL.counter_snapshot.value), .clear(hw_out.CONTROL.counter_clear.value),
+      .req(counter_req), .req_word(hw_out.COUNTERS.addr[9:2]), .rdata(counter_data));
   logic irq_done, irq_error, unused;
   assign unused = &{m_axi_bid, m_axi_bresp[0], m_axi_rid[3:1], m_axi_rresp[0]};
-  presil_status u_status (.clk, .rst(clean), .req(status_req), .req_addr(status_addr), .rdata(status_data), .busy,
-    .error, .error_code, .error_index, .error_addr, .set_done(pulse_done), .set_error(pulse_error),
-    .clear_done(hw_out.IRQ_CLEAR.done.value), .clear_error(hw_out.IRQ_CLEAR.error.value), .irq_done, .irq_error,
-    .active, .cause, .counts, .want, .want_index);
-  assign irq = (irq_done && hw_out.IRQ_ENABLE.done.value) || (irq_error && hw_out.IRQ_ENABLE.error.value);
+  presil_status u_status (.clk, .rst(clean), .req(status_req), .req_addr(status_addr),
+      .rdata(status_data), .busy, .error, .error_code, .error_index, .error_addr,
+      .set_done(pulse_done), .set_error(pulse_error), .clear_done(hw_out.IRQ_CLEAR.done.value),
+      .clear_error(hw_out.IRQ_CLEAR.error.value), .irq_done, .irq_error, .active, .cause, .counts,
+      .want, .want_index);
+  assign irq = (irq_done && hw_out.IRQ_ENABLE.done.value)
+      || (irq_error && hw_out.IRQ_ENABLE.error.value);
 
 `ifndef SYNTHESIS
   a_silent: assert property (@(posedge clk) disable iff (rst)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two buffers of WORD rows: rows go in (row k: element k of every column), columns come out as scratchpad words.
-// Row in: 1 cycle. Column out: latency 1 from `col_en`. One row and one column a cycle, of different buffers. No
-// reset, no errors.
+// Two buffers of WORD rows: rows go in (row k: element k of every column), columns come out as
+// scratchpad words.
+// Row in: 1 cycle. Column out: latency 1 from `col_en`. One row and one column a cycle, of
+// different buffers. No reset, no errors.
 module presil_transpose import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD),
   localparam int unsigned NW = WORD / 4
@@ -44,7 +45,8 @@ module presil_transpose import presil_config_pkg::*; #(
     end
     if (col_size == 2'd0) begin
       for (int unsigned i = 0; i < NW; i++)
-        w[i] = (t[4*i] & 32'hff) | ((t[4*i+1] & 32'hff) << 8) | ((t[4*i+2] & 32'hff) << 16) | (t[4*i+3] << 24);
+        w[i] = (t[4*i] & 32'hff) | ((t[4*i+1] & 32'hff) << 8) | ((t[4*i+2] & 32'hff) << 16)
+            | (t[4*i+3] << 24);
     end else if (col_size == 2'd1) begin
       for (int unsigned i = 0; i < NW; i++) w[i] = (t[2*i] & 32'hffff) | (t[2*i+1] << 16);
     end else begin

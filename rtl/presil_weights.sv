@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weight loader of the matrix engine: reads the blocks of a descriptor, CELLS words each, into alternating weight
-// sets, up to two
-// blocks ahead of the one whose rows have all been granted; it runs on into the next descriptor.
-// Because rows and weights both take two cycles from grant to operand, grants alone order them: a row may be granted
-// once all
-// words of its block have been, and a set may be requested again once the last row of its old block has been granted.
-// A depthwise block has a word for each of the kernel's positions instead; it goes to the lane that its activation has
-// in the window: three a row, counted from the kernel's last position.
-// Throughput: one word a cycle, without a bubble between blocks or descriptors. Reset: synchronous. Errors: none.
+// Weight loader of the matrix engine: reads the blocks of a descriptor, CELLS words each, into
+// alternating weight sets, up to two blocks ahead of the one whose rows have all been granted; it
+// runs on into the next descriptor.
+// Because rows and weights both take two cycles from grant to operand, grants alone order them: a
+// row may be granted once all words of its block have been, and a set may be requested again once
+// the last row of its old block has been granted.
+// A depthwise block has a word for each of the kernel's positions instead; it goes to the lane that
+// its activation has in the window: three a row, counted from the kernel's last position.
+// Throughput: one word a cycle, without a bubble between blocks or descriptors. Reset: synchronous.
+// Errors: none.
 module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
   localparam int unsigned CELL_BITS = ($clog2(CELLS) > 4) ? $clog2(CELLS) : 4
 ) (
@@ -39,12 +40,14 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
   assign unused = &desc;                 // the fields of others, too
   localparam logic [CELL_BITS-1:0] LAST_CELL = CELL_BITS'(CELLS - 1);
 
-  logic valid, bf16, skip, absent, depthwise, last_col, last_row, last_cb, grant, block_end, desc_end, load_set;
+  logic valid, bf16, skip, absent, depthwise, last_col, last_row, last_cb, grant, block_end,
+      desc_end, load_set;
   logic [15:0] addr, row_addr, cb_left;   // row_addr: of the kernel row's first column
   logic [15:0] x_stride, y_stride;        // depthwise
   logic [7:0] kx_left, ky_left, kxn, kyn;
   logic [CELL_BITS-1:0] cell_no;
-  logic [1:0] begun, full;            // blocks begun, and completely granted, beyond those finished: 0 to 2
+  // blocks begun, and completely granted, beyond those finished: 0 to 2
+  logic [1:0] begun, full;
   logic [31:0] id;
 
   assign last_col = kx_left == 8'd1;
@@ -67,7 +70,8 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
   always_ff @(posedge clk) begin
     arr_valid <= p_valid;
     if (p_valid) begin
-      arr_set <= p_set; arr_cell <= p_cell; arr_bf16 <= p_bf16; arr_skip <= p_skip; arr_absent <= p_absent;
+      arr_set <= p_set; arr_cell <= p_cell; arr_bf16 <= p_bf16; arr_skip <= p_skip;
+      arr_absent <= p_absent;
       arr_first <= p_first; arr_depthwise <= p_depthwise;
     end
     if (grant) begin
@@ -81,7 +85,8 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
       if (desc_end) valid <= 1'b0;
     end
     if (grant) begin
-      p_set <= load_set; p_cell <= depthwise ? lane : cell_no; p_bf16 <= bf16; p_skip <= skip; p_absent <= absent;
+      p_set <= load_set; p_cell <= depthwise ? lane : cell_no; p_bf16 <= bf16; p_skip <= skip;
+      p_absent <= absent;
       p_first <= cell_no == '0; p_depthwise <= depthwise;
     end
     begun <= begun + {1'b0, grant && cell_no == '0} - {1'b0, block_done};
@@ -118,12 +123,14 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
   a_done: assert property (@(posedge clk) disable iff (rst) !(block_done && !block_ready));
   c_two_ahead: cover property (@(posedge clk) disable iff (rst) full == 2'd2);
   c_waits: cover property (@(posedge clk) disable iff (rst) rd_valid && !rd_ready);
-  c_held_back: cover property (@(posedge clk) disable iff (rst) valid && cell_no == '0 && begun == 2'd2);
+  c_held_back: cover property (@(posedge clk) disable iff (rst)
+    valid && cell_no == '0 && begun == 2'd2);
   c_runs_on: cover property (@(posedge clk) disable iff (rst) in_valid && in_ready && valid);
   c_set0: cover property (@(posedge clk) disable iff (rst) arr_valid && !arr_set);
   c_set1: cover property (@(posedge clk) disable iff (rst) arr_valid && arr_set);
   c_absent: cover property (@(posedge clk) disable iff (rst) arr_valid && arr_absent);
-  c_kernel: cover property (@(posedge clk) disable iff (rst) grant && depthwise && !last_col && !last_row);
+  c_kernel: cover property (@(posedge clk) disable iff (rst)
+    grant && depthwise && !last_col && !last_row);
   c_rows_wait: cover property (@(posedge clk) disable iff (rst) valid && !block_ready);
 `endif
 endmodule

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// DMA windows, the registers: where in memory the AXI4 master may read and write (WINDOW0_FIRST to WINDOW3_LAST,
-// WINDOW_LOCK; docs/isa.md section 1). presil_window judges a burst.
-// Registers answer one cycle after the request, with 0 where the address is presil_bus's. What is written acts while no
-// launch runs: so all bursts of a launch are judged alike. Once locked, only a reset of the chip changes anything.
+// DMA windows, the registers: where in memory the AXI4 master may read and write (WINDOW0_FIRST to
+// WINDOW3_LAST, WINDOW_LOCK; docs/isa.md section 1). presil_window judges a burst.
+// Registers answer one cycle after the request, with 0 where the address is presil_bus's. What is
+// written acts while no launch runs: so all bursts of a launch are judged alike. Once locked, only
+// a reset of the chip changes anything.
 // Reset: synchronous, no window. Errors: none.
 module presil_windows (
   input  logic        clk,
@@ -57,7 +58,8 @@ module presil_windows (
   a_locked: assert property (@(posedge clk) disable iff (rst) locked |=> locked);
   c_later: cover property (@(posedge clk) disable iff (rst) busy && changed);
   c_off_again: cover property (@(posedge clk) disable iff (rst) $fell(guarded));
-  c_locked_write: cover property (@(posedge clk) disable iff (rst) req && req_write && locked && req_addr[5]);
+  c_locked_write: cover property (@(posedge clk) disable iff (rst)
+    req && req_write && locked && req_addr[5]);
   c_locked_lock: cover property (@(posedge clk) disable iff (rst)
     req && req_write && locked && req_addr[5:2] == 4'd2 && !req_data[0]);
 `endif

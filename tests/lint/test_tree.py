@@ -111,7 +111,7 @@ def test_what_c_calls_in_a_simulator_throws_nothing():
 
 
 # Columns: of code; of tables (data files, documents); of running text.
-MOST_COLUMNS, MOST_TABLE_COLUMNS = 120, 140
+MOST_COLUMNS, MOST_TABLE_COLUMNS, MOST_RTL_COLUMNS = 120, 140, 100
 TABLES = {".toml", ".json", ".rdl", ".ini", ".in"}
 WRITTEN_BY_PROGRAMS = {
     "tests/cycles/baseline.json",
@@ -123,6 +123,8 @@ WRITTEN_BY_PROGRAMS = {
 def columns_allowed(path, line: str, in_code_block: bool) -> float:
     if path.suffix == ".md":
         return float("inf") if line.startswith("|") or in_code_block else MOST_COLUMNS
+    if path.suffix == ".sv" and path.parts[0] == "rtl":
+        return MOST_RTL_COLUMNS
     return MOST_TABLE_COLUMNS if path.suffix in TABLES else MOST_COLUMNS
 
 
