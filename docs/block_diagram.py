@@ -32,6 +32,7 @@ PLACES = {
     "u_axi_read": (30, 345, 180, 80),
     "u_bus": (30, 455, 180, 60),
     "u_windows": (30, 535, 180, 60),
+    "u_parity": (30, 615, 180, 60),
     "u_axi_write": (1030, 70, 220, 60),
 }
 # Points of a line; heads at both ends (True), the last one (False) or none; text and where it is. The names are ports
@@ -88,6 +89,7 @@ TITLES = {
     "u_axi_write": "AXI writes",
     "u_bus": "bus settings",
     "u_windows": "DMA windows",
+    "u_parity": "parity errors",
 }
 STYLE = (
     "text{font:13px sans-serif;fill:#1a1a1a} .t{font-weight:bold} .m{font-family:monospace;font-size:12px;fill:#444} "

@@ -87,42 +87,54 @@ module presil_ram_1r1w #(
     function automatic logic [UNITS-1:0] check(input logic [WIDTH-1:0] bits);
       logic [32*WORDS-1:0] row;
       row = (32*WORDS)'(bits);
+      check = '0;
       for (int unsigned j = 0; j < WORDS; j++) begin
         logic [31:0] x;
+        logic        odd;
         x = row[32*j +: 32];
+        odd = 1'b0;
         if (BYTES == 0) begin
-          check[j] = ^x ^ ~j[0];
+          odd = ^x ^ !j[0];
+          check = check | (UNITS'(odd) << j);
         end else begin                                       // bits 0, 8, 16, 24: of a byte each
           x = x ^ (x >> 4);
           x = x ^ (x >> 2);
           x = x ^ (x >> 1);
-          check[4*j +: 4] = {x[24], x[16], x[8], x[0]} ^ 4'b0101;
+          check = check | (UNITS'({x[24], x[16], x[8], x[0]} ^ 4'b0101) << (4*j));
         end
       end
     endfunction
 
     logic [WIDTH-1:0] q_row, w_row;
-    logic [UNITS-1:0] q_par;
+    logic [UNITS-1:0] q_par, w_par;
     logic             fresh;                                 // q came in this cycle
     assign q_row = {>>{q}};
     assign w_row = {>>{wdata}};
     always_ff @(posedge clk) fresh <= re;
     always_comb begin
-      bad = 1'b0;
+      bad = 1'b0;  w_par = '0;
       if (fresh) bad = q_par != check(q_row);
+      if (we) w_par = check(w_row);
     end
 `ifdef PRESIL_RAM_MACRO
     `PRESIL_RAM_MACRO #(.ROWS(ROWS), .WIDTH(UNITS), .BYTES(BYTES), .FORWARD(FORWARD)) u_macro (.clk, .re, .raddr,
-      .q(q_par), .we, .waddr, .be, .wdata(check(w_row)));
+      .q(q_par), .we, .waddr, .be, .wdata(w_par));
 `else
     logic [UNITS-1:0] par [ROWS];
+`ifdef SYNTHESIS
     always_ff @(posedge clk) begin
-      if (we) par[waddr] <= BYTES == 0 ? check(w_row) : (par[waddr] & ~UNITS'(be)) | (check(w_row) & UNITS'(be));
-      if (re) begin
-        if (FORWARD && we && waddr == raddr) q_par <= check(w_row);
-        else q_par <= par[raddr];
-      end
+      for (int unsigned u = 0; u < UNITS; u++)
+        if (we && be[BYTES == 0 ? 0 : u]) par[waddr][u] <= w_par[u];
+      if (re) q_par <= (we && FORWARD && waddr == raddr) ? w_par : par[raddr];
     end
+`else
+    logic [UNITS-1:0] keep;
+    assign keep = BYTES == 0 ? '0 : ~UNITS'(be);
+    always_ff @(posedge clk) begin
+      if (we) par[waddr] <= (par[waddr] & keep) | (w_par & ~keep);
+      if (re) q_par <= (we && FORWARD && waddr == raddr) ? w_par : par[raddr];
+    end
+`endif
 `ifndef SYNTHESIS
     // the start-up pass that docs/synthesis.md asks of silicon
     function automatic logic [UNITS-1:0] check_of(input T row);

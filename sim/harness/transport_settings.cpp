@@ -225,8 +225,8 @@ bool parse_faults(const char* text, Fault* out, size_t* count, std::string* erro
     }
     if (!good) {
       *error = "inject: expected at most 8 of slverr@ADDR, decerr@ADDR, read-slverr@BEAT, read-decerr@BEAT, "
-               "write-slverr@BEAT, write-decerr@BEAT, fatal@CYCLE, stop@CYCLE, upset:NAME[+BIT]@CYCLE, slow=NS_PER_CYCLE, "
-               "late=CYCLES, flip@BIT; found \"" +
+               "write-slverr@BEAT, write-decerr@BEAT, fatal@CYCLE, stop@CYCLE, upset:NAME[+BIT]@CYCLE, "
+               "slow=NS_PER_CYCLE, late=CYCLES, flip@BIT; found \"" +
                item + "\"";
       return false;
     }
