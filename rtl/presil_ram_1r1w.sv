@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the chip: ROWS rows of type T, one read and one write port, both synchronous: that of scratchpad,
-// accumulators and line buffer. The queues are arrays of their modules.
-// Read: q has the row in the cycle after `re` and keeps it until the next read. Write: at the edge; with BYTES != 0 (T
-// is packed then and has so many bytes) of the bytes that `be` enables, otherwise of the whole row (be is 1).
-// Collision, both ports at one row: q has the row as it was before; with FORWARD (whole rows only) as it is written.
-// Reset: none, what was never written is unknown. Errors: none; rows from ROWS on are not asked for.
-// Parity (PARITY = 1): a bit for each unit, a byte with BYTES != 0, else 32 bits of the row; written with the row,
-// read with it. In the first cycle of q `bad` says that a bit of the row or of its parity is not as it was written:
-// any odd number of bits of a unit. Units 0, 2, ... have odd parity, the others even: of a row that is stuck at zeros
-// (at ones) with its parity, an even (odd) unit is wrong. What was never written needs right parity all the same
-// (docs/synthesis.md). Without PARITY `bad` is 0.
-// A vendor's memory: define PRESIL_RAM_MACRO as the name of a module with the same ports but `bad`, the row as bits
-// [WIDTH-1:0], and the parameters ROWS, WIDTH, BYTES and FORWARD; it takes the array's place. The parity is in a second
-// one: an enable is for WIDTH / BYTES bits, one there.
+// Memory of the chip: ROWS rows of type T, one read and one write port, both synchronous: that of
+// scratchpad, accumulators and line buffer. The queues are arrays of their modules.
+// Read: q has the row in the cycle after `re` and keeps it until the next read. Write: at the edge;
+// with BYTES != 0 (T is packed then and has so many bytes) of the bytes that `be` enables,
+// otherwise of the whole row (be is 1).
+// Collision, both ports at one row: q has the row as it was before; with FORWARD (whole rows only)
+// as it is written.
+// Reset: none, what was never written is unknown. Errors: none; rows from ROWS on are not asked
+// for.
+// Parity (PARITY = 1): a bit for each unit, a byte with BYTES != 0, else 32 bits of the row;
+// written with the row, read with it. In the first cycle of q `bad` says that a bit of the row or
+// of its parity is not as it was written: any odd number of bits of a unit. Units 0, 2, ... have
+// odd parity, the others even: of a row that is stuck at zeros (at ones) with its parity, an even
+// (odd) unit is wrong. What was never written needs right parity all the same (docs/synthesis.md).
+// Without PARITY `bad` is 0.
+// A vendor's memory: define PRESIL_RAM_MACRO as the name of a module with the same ports but `bad`,
+// the row as bits [WIDTH-1:0], and the parameters ROWS, WIDTH, BYTES and FORWARD; it takes the
+// array's place. The parity is in a second one: an enable is for WIDTH / BYTES bits, one there.
 module presil_ram_1r1w #(
   parameter  int unsigned ROWS    = 2,
   parameter  int unsigned BYTES   = 0,
@@ -37,7 +41,8 @@ module presil_ram_1r1w #(
   logic [WIDTH-1:0] q_bits, wdata_bits;
   assign wdata_bits = {>>{wdata}};
   assign q = {>>{q_bits}};
-  `PRESIL_RAM_MACRO #(.ROWS(ROWS), .WIDTH(WIDTH), .BYTES(BYTES), .FORWARD(FORWARD)) u_macro (.clk, .re, .raddr,
+  `PRESIL_RAM_MACRO #(.ROWS(ROWS), .WIDTH(WIDTH), .BYTES(BYTES), .FORWARD(FORWARD)) u_macro (.clk,
+      .re, .raddr,
     .q(q_bits), .we, .waddr, .be, .wdata(wdata_bits));
 `else
   T mem [ROWS];
@@ -117,7 +122,8 @@ module presil_ram_1r1w #(
       if (we) w_par = check(w_row);
     end
 `ifdef PRESIL_RAM_MACRO
-    `PRESIL_RAM_MACRO #(.ROWS(ROWS), .WIDTH(UNITS), .BYTES(BYTES), .FORWARD(FORWARD)) u_macro (.clk, .re, .raddr,
+    `PRESIL_RAM_MACRO #(.ROWS(ROWS), .WIDTH(UNITS), .BYTES(BYTES), .FORWARD(FORWARD)) u_macro (.clk,
+    .re, .raddr,
       .q(q_par), .we, .waddr, .be, .wdata(w_par));
 `else
     logic [UNITS-1:0] par [ROWS];
