@@ -8,7 +8,8 @@ roofline: the table in docs/performance.md.
 Bound: the greater of two figures that the layer can't go below. Neither is asked of the driver.
 - array: MATRIX's cycles for the blocks that docs/numerics.md (5) sums, as tests/oracle/order.py lists them: one for
   each output pixel, block and cell group. Depthwise: one for each position of a piece's window over the whole output.
-  Transposed: the kernel positions that meet the input without its gaps.
+  Transposed: the kernel positions that meet the input without its gaps. Gradients of depthwise layers: the windows of
+  the convolutions that they are.
 - bus: bytes of input, weights, bias and scales, and output, each once and without padding, at a beat a cycle.
 """
 
@@ -40,13 +41,17 @@ class Layer:
     padding: int
     groups: int = 1
     transposed: bool = False
+    gradient: str = ""  # or "input", "weights": what is computed instead
     dtypes: tuple = ("bf16", "int8")
 
     def __str__(self):
         groups = "" if self.groups == 1 else ", depthwise" if self.depthwise else f", {self.groups} groups"
         channels = self.channels if self.depthwise else f"{self.channels} → {self.outputs}"
         k, stride = self.kernel, f" stride {self.stride}" if self.stride > 1 else ""
-        return f"{k}×{k}{stride}{' transposed' if self.transposed else ''}, {channels} at {self.size}²{groups}"
+        gradient = f", gradient of the {self.gradient}" if self.gradient else ""
+        return (
+            f"{k}×{k}{stride}{' transposed' if self.transposed else ''}, {channels} at {self.size}²{groups}{gradient}"
+        )
 
     @property
     def depthwise(self):
@@ -59,8 +64,9 @@ class Layer:
         return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
 
 
-def depthwise(channels, size, kernel, stride=1):
-    return Layer(channels, channels, kernel, stride, size, kernel // 2, channels)
+def depthwise(channels, size, kernel, stride=1, gradient=""):
+    dtypes = ("bf16",) if gradient else ("bf16", "int8")
+    return Layer(channels, channels, kernel, stride, size, kernel // 2, channels, gradient=gradient, dtypes=dtypes)
 
 
 LAYERS = (
@@ -73,6 +79,11 @@ LAYERS = (
     depthwise(672, 14, 5),
     depthwise(1152, 7, 5),
     depthwise(144, 56, 5, 2),
+    *(
+        depthwise(*layer, gradient=gradient)
+        for layer in ((144, 56, 3), (144, 56, 3, 2), (384, 14, 3), (240, 28, 5))
+        for gradient in ("input", "weights")
+    ),
     Layer(128, 128, 3, 1, 56, 1, 32),
     Layer(128, 128, 3, 1, 28, 1, 16),
     Layer(64, 64, 3, 2, 56, 1, 4),
@@ -89,13 +100,23 @@ LAYERS = (
 )
 
 
-def window_positions(layer: Layer) -> int:
+def window_positions(outputs: int, kernel: int, stride: int, dilation: int = 1) -> int:
     """Along one axis, of all pieces of the kernel: what a window of all outputs reads (docs/isa.md 4, depthwise)."""
     found = 0
-    for piece in pieces(layer.kernel, layer.stride):
-        step = 1 if len(piece) == 1 else layer.stride // piece.step
-        found += (layer.out_size - 1) * step + len(piece)
+    for piece in pieces(kernel, stride, dilation):
+        step = 1 if len(piece) == 1 else stride // piece.step
+        found += (outputs - 1) * step + len(piece)
     return found
+
+
+def gradient_positions(layer: Layer) -> int:
+    """The same of a gradient (docs/numerics.md 5). Input: of each phase of the stride. Weights: of each block."""
+    k, s, edge = layer.kernel, layer.stride, layer.kernel - 1 - layer.padding
+    if layer.gradient == "input":
+        kernels = [sum((o - edge + i) % s == 0 for i in range(k)) for o in range(s)]
+        return sum(window_positions(len(range(o, layer.size, s)), kernels[o], 1) for o in range(s))
+    blocks = [min(32 // s, layer.out_size - at) for at in range(0, layer.out_size, 32 // s)]
+    return sum(window_positions(k, block, 1, s) for block in blocks)
 
 
 def kernel_positions(layer: Layer) -> int:
@@ -109,7 +130,8 @@ def kernel_positions(layer: Layer) -> int:
 def array_cycles(layer: Layer, dtype: str) -> int:
     groups = -(-layer.outputs // CELLS)
     if layer.depthwise:
-        return window_positions(layer) ** 2 * groups
+        along = window_positions(layer.out_size, layer.kernel, layer.stride)
+        return (gradient_positions(layer) if layer.gradient else along) ** 2 * groups
     if layer.transposed:
         return kernel_positions(layer) ** 2 * -(-layer.channels * BYTES[dtype] // LANES) * groups
     kernel, stride = (layer.kernel, layer.kernel), (layer.stride, layer.stride)
@@ -142,10 +164,15 @@ def cycles_of(layer: Layer, dtype: str) -> int:
     else:
         w = make(layer.outputs, layer.channels // layer.groups, layer.kernel, layer.kernel)
         run = (conv if dtype == "bf16" else conv_int8)(x, w, layer.stride, layer.padding, layer.groups)
+    if layer.gradient:
+        x = x.contiguous(memory_format=torch.channels_last).to("presil").requires_grad_()
+        w = w.to("presil").requires_grad_()
+        y = torch.nn.functional.conv2d(x, w, None, layer.stride, layer.padding, 1, layer.groups)
+        grad = make(*y.shape).contiguous(memory_format=torch.channels_last).to("presil")
+        run = lambda: torch.autograd.grad(y, x if layer.gradient == "input" else w, grad)  # noqa: E731
     _C.collect_reports(True)
     run()
-    (report,) = finished_reports()
-    return report["cycles"]
+    return sum(report["cycles"] for report in finished_reports())
 
 
 def table() -> str:

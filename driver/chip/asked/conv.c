@@ -85,7 +85,8 @@ static void fill_kernel(const presil_conv2d_desc *d, chip_problem *p) {
     p->wgt_sk = k->stride[3] * e;
     p->wgt_sg = d->group_stride ? d->group_stride * e : p->layout->group_outputs * p->wgt_so;
     if (k->shape[3] == 1) p->wgt_sk = e;
-    p->wgt = p->layout->groups > 1                ? WGT_GROUPS
+    p->wgt = p->layout->depthwise                 ? WGT_CHANNELS
+             : p->layout->groups > 1              ? WGT_GROUPS
              : p->wgt_sk == e                     ? WGT_ROWS
              : p->wgt_so == e || k->shape[0] == 1 ? WGT_COLUMNS
                                                   : WGT_ELEMENTS;

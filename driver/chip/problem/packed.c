@@ -181,7 +181,7 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
     l->esize = desc->compute == PRESIL_COMPUTE_INT8 ? 1 : 2;
     l->block = c->lanes / l->esize;
     l->terms = chip_terms(desc->compute);
-    l->depthwise = may_pack && is_depthwise(l);
+    l->depthwise = is_depthwise(l);
     if (l->depthwise) l->block = c->cells;
     uint32_t lanes = l->block;
     l->packed = may_pack && l->groups == 1 && l->dilation[1] == 1 && l->input_dilation[0] == 1 &&

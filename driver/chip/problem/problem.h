@@ -80,7 +80,7 @@ static inline uint32_t chip_element_bytes(uint32_t dtype) {
 typedef enum { ACT_DIRECT, ACT_TRANSPOSED, ACT_PACKED, ACT_ELEMENTS, ACT_WINDOWS } chip_act_kind;
 /* Weights: packed image; or by view, with the reduction contiguous, with the output channels contiguous, anyhow, of
  * several groups; gradients for a weight gradient. */
-typedef enum { WGT_IMAGE, WGT_ROWS, WGT_COLUMNS, WGT_ELEMENTS, WGT_GROUPS, WGT_LANES } chip_wgt_kind;
+typedef enum { WGT_IMAGE, WGT_ROWS, WGT_COLUMNS, WGT_ELEMENTS, WGT_GROUPS, WGT_CHANNELS, WGT_LANES } chip_wgt_kind;
 
 /* One of the three dimensions that a weight gradient sums over: position i of the gradient meets position i*stride +
  * k*dilation - pad of the input, of `size`, k the kernel's row or column (or 0). act, wgt: bytes between positions of

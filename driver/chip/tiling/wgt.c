@@ -251,6 +251,55 @@ static void load_groups(chip_nest_state *s, chip_nest_slot *slot, const wgt_plac
     }
 }
 
+/* Depthwise: a word for each kernel position, a cell's weight in each element. Channels follow each other: a row for
+ * each position. */
+static void load_channel_rows(chip_nest_state *s, chip_nest_slot *slot, const wgt_place *at, const chip_nest_part *part,
+                              uint32_t term) {
+    const chip_problem *p = s->p;
+    const int64_t e = p->wgt_esize, word = p->config->word_bytes, cells = p->config->cells * e;
+    chip_load_shape l = {.addr = p->wgt_base + (uint64_t)(at->o * e + part->ky * p->wgt_sy + part->kx * p->wgt_sx),
+                         .row_bytes = at->valid * e,
+                         .chunk_bytes = cells,
+                         .word_bytes = cells,
+                         .n = {1, part->nkx, part->nky, 1},
+                         .ds = {0, p->wgt_sx, p->wgt_sy, 0},
+                         .esize = p->wgt_esize,
+                         .conv = conv_of(p->wgt_convert, term),
+                         .sp_base = at->sp_base,
+                         .sw = word,
+                         .ss = {0, word, part->nkx * word, 0}};
+    chip_emit_load(s, &s->wgt, slot, 0, 1, &l);
+}
+
+/* The cells' kernels are rows in DRAM, whose positions become columns: as many at once as follow each other and fit a
+ * word. */
+static void load_channels(chip_nest_state *s, chip_nest_slot *slot, const wgt_place *at, const chip_nest_part *part,
+                          uint32_t term) {
+    const chip_problem *p = s->p;
+    const int64_t e = p->wgt_esize, word = p->config->word_bytes, most = word * (p->wgt_convert ? 2 : 1) / e,
+                  sx = part->nkx > 1 ? p->wgt_sx : e, sy = part->nky > 1 ? p->wgt_sy : part->nkx * sx;
+    const bool row = (sx == e || sx == -e) && part->nkx <= most,
+               whole = row && sy == part->nkx * sx && (int64_t)part->nky * part->nkx <= most;
+    const int64_t columns = whole ? (int64_t)part->nky * part->nkx
+                            : row ? part->nkx
+                                  : 1,
+                  down = sx < 0 ? columns - 1 : 0;
+    chip_load_shape l = {.addr = p->wgt_base +
+                                 (uint64_t)(at->o * p->wgt_sg + part->ky * p->wgt_sy + part->kx * p->wgt_sx - down * e),
+                         .row_bytes = columns * e,
+                         .chunk_bytes = columns * e,
+                         .word_bytes = columns * e,
+                         .n = {1, at->valid, row ? 1 : part->nkx, whole ? 1 : part->nky},
+                         .ds = {0, p->wgt_sg, row ? 0 : sx, whole ? 0 : sy},
+                         .esize = p->wgt_esize,
+                         .conv = conv_of(p->wgt_convert, term),
+                         .transpose = 1,
+                         .sp_base = at->sp_base + down * word,
+                         .sw = sx < 0 ? -word : word,
+                         .ss = {0, 0, row ? 0 : word, whole ? 0 : part->nkx * word}};
+    chip_emit_load(s, &s->wgt, slot, 0, 1, &l);
+}
+
 void chip_nest_load_wgt(chip_nest_state *s, chip_nest_slot *slot, uint32_t g, int64_t n, const chip_nest_part *part,
                         uint32_t term) {
     if (s->p->wgt == WGT_IMAGE) {
@@ -266,6 +315,12 @@ void chip_nest_load_wgt(chip_nest_state *s, chip_nest_slot *slot, uint32_t g, in
     case WGT_ROWS: load_rows(s, slot, &at, part, term); break;
     case WGT_COLUMNS: load_columns(s, slot, &at, part, term); break;
     case WGT_GROUPS: load_groups(s, slot, &at, part, term); break;
+    case WGT_CHANNELS:
+        if (s->p->wgt_sg == s->p->wgt_esize)
+            load_channel_rows(s, slot, &at, part, term);
+        else
+            load_channels(s, slot, &at, part, term);
+        break;
     default: load_elements(s, slot, &at, part, term); break;
     }
 }

@@ -48,6 +48,11 @@ bool chip_input_gradient(const ConvLabels& labels, const at::Tensor& grad, const
                          const at::Tensor& out, const ConvArguments& a, const at::Tensor& residual = {});
 bool chip_weight_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& input,
                           const at::Tensor& out, const ConvArguments& a, const at::Tensor& residual = {});
+// The same where each channel has a kernel of its own (is_depthwise). input, grad: of a transposed convolution the
+// gradient and the input.
+bool is_depthwise(const at::Tensor& input, const at::Tensor& grad, const ConvArguments& a);
+bool chip_depthwise_weight_gradient(const char* label, const at::Tensor& input, const at::Tensor& grad,
+                                    const at::Tensor& out, const ConvArguments& a, const at::Tensor& residual);
 bool chip_bias_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& out,
                         presil_compute compute);
 bool chip_bias_gradient(const ConvLabels& labels, const at::Tensor& grad, const at::Tensor& one, const at::Tensor& out,

@@ -107,8 +107,10 @@ bool chip_weight_gradient(const ConvLabels& labels, const Tensor& grad, const Te
   g.padding = a.padding;
   g.dilation = a.dilation;
   g.groups = a.groups;
-  return a.transposed ? chip_weight_grad(labels.weight_grad, grad, x, out, a.compute, g, residual)
-                      : chip_weight_grad(labels.weight_grad, x, grad, out, a.compute, g, residual);
+  const Tensor &input = a.transposed ? grad : x, &seen = a.transposed ? x : grad;
+  if (is_depthwise(input, seen, a) && chip_depthwise_weight_gradient(labels.weight_grad, input, seen, out, a, residual))
+    return true;
+  return chip_weight_grad(labels.weight_grad, input, seen, out, a.compute, g, residual);
 }
 
 Tensor chip_constant(float value, const Tensor& like) {

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients of depthwise convolutions are depthwise convolutions: bit for bit those of the oracle, in few cycles."""
+
+import random
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch_presil import _C
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from oracle import operators  # noqa: E402
+
+CHIP = dict(dtype="fp32", lanes=64, cells=32)
+# channels, kernel, stride, dilation, padding, images, size: around a cell group, a piece of the kernel, a block
+CASES = {
+    "a cell group": (32, (3, 3), 1, 1, 1, 1, (5, 6)),
+    "one more": (33, (3, 2), 1, 1, 1, 1, (5, 4)),
+    "two channels, pieces": (2, (5, 4), 1, 1, 2, 2, (7, 9)),
+    "stride": (5, (3, 3), 2, 1, 1, 2, (9, 8)),
+    "dilation": (4, (3, 3), 1, 2, 2, 1, (8, 9)),
+    "stride and dilation": (3, (2, 3), (3, 2), (1, 2), (1, 0), 1, (9, 11)),
+    "a block's rows": (2, (3, 3), 1, 1, 1, 1, (32, 3)),
+    "one row more": (2, (3, 3), 1, 1, 1, 1, (33, 3)),
+    "columns of blocks": (2, (1, 3), (1, 2), 1, (0, 1), 2, (3, 67)),
+    "a kernel of one position": (3, (1, 1), 1, 1, 0, 1, (4, 5)),
+}
+
+
+def pair(value):
+    return value if isinstance(value, tuple) else (value, value)
+
+
+def codes(t):
+    return t.detach().contiguous().view(torch.int32).numpy().astype("uint32").tolist()
+
+
+def floats(values, shape):
+    return torch.tensor([struct.unpack("f", struct.pack("I", v))[0] for v in values]).reshape(shape)
+
+
+def conv(x, w, groups, **geometry):
+    size = [
+        (x.shape[2 + i] + sum(pair(geometry["padding"][i])) - geometry["dilation"][i] * (w.shape[2 + i] - 1) - 1)
+        // geometry["stride"][i]
+        + 1
+        for i in (0, 1)
+    ]
+    made = operators.conv2d(codes(x), codes(w), groups=groups, **geometry, **CHIP)
+    return floats(made, (x.shape[0], w.shape[0], *size))
+
+
+def weight_gradient(x, g, kernel, stride, dilation, padding):
+    """docs/numerics.md 5: the gradient as the kernel, image by image, block by block."""
+    block, total = [max(1, 32 // s) for s in stride], None
+    for n in range(len(x)):
+        for y in range(0, g.shape[2], block[0]):
+            for v in range(0, g.shape[3], block[1]):
+                own = g[n : n + 1, :, y : y + block[0], v : v + block[1]].transpose(0, 1)
+                low = [p - at * s for p, at, s in zip(padding, (y, v), stride)]
+                # as much behind as the kernel's last position needs
+                edges = tuple(
+                    (lo, (k - 1) * d + (size - 1) * s + 1 - lo - whole)
+                    for lo, k, d, size, s, whole in zip(low, kernel, dilation, own.shape[2:], stride, x.shape[2:])
+                )
+                one = conv(x[n : n + 1], own, len(own), stride=dilation, dilation=stride, padding=edges)
+                total = one if total is None else total + one
+    return total.transpose(0, 1)
+
+
+def gradients(x, w, g, **kwargs):
+    x, w = (t.to("presil").requires_grad_() for t in (x, w))
+    return [t.cpu() for t in torch.autograd.grad(F.conv2d(x, w, groups=x.shape[1], **kwargs), (x, w), g.to("presil"))]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_equal_the_oracle_bit_for_bit(case):
+    channels, kernel, stride, dilation, padding, images, size = CASES[case]
+    stride, dilation, padding = pair(stride), pair(dilation), pair(padding)
+    x, w = torch.randn(images, channels, *size), torch.randn(channels, 1, *kernel)
+    y = F.conv2d(x, w, None, stride, padding, dilation, channels)
+    g = torch.randn(y.shape)
+    gx, gw = gradients(x, w, g, stride=stride, padding=padding, dilation=dilation)
+    assert torch.equal(gw, weight_gradient(x, g, kernel, stride, dilation, padding))
+    if stride == (1, 1):
+        edges = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding))
+        turned = conv(g, w.flip(2, 3), channels, stride=(1, 1), dilation=dilation, padding=edges)
+        assert torch.equal(gx, turned)
+
+
+BITS = {torch.float32: 2**-22, torch.bfloat16: 2**-8, torch.float16: 2**-11}
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_layers(seed):
+    r = random.Random(f"depthwise {seed}")
+    torch.manual_seed(seed)
+    dtype, outputs, transposed = r.choice([*BITS]), r.choice((1, 1, 2, 3)), r.random() < 0.25
+    channels, images = r.choice((2, 5, 8, 31, 32, 33, 64, 70)), r.choice((1, 1, 2))
+    kernel = (r.choice((1, 2, 3, 5, 7)), r.choice((1, 3, 4)))
+    args = dict(stride=(r.choice((1, 1, 2, 3)), r.choice((1, 2))), dilation=(r.choice((1, 1, 2)), r.choice((1, 1, 3))))
+    args["padding"] = (0, 0) if transposed else (r.randint(0, 3), r.randint(0, 3))
+    size = [max(r.choice((1, 7, 33)), d * (k - 1) + 1) for d, k in zip(args["dilation"], kernel)]
+    x = torch.randn(images, channels, *size, dtype=dtype)
+    w = torch.randn(channels * (1 if transposed else outputs), 1, *kernel, dtype=dtype)
+    if r.random() < 0.5:
+        x = x.contiguous(memory_format=torch.channels_last)
+    f = F.conv_transpose2d if transposed else F.conv2d
+
+    def run(x, w, g):
+        x, w = x.requires_grad_(), w.requires_grad_()
+        y = f(x, w, groups=channels, **args)
+        return torch.autograd.grad(y, (x, w), torch.ones_like(y) if g is None else g)
+
+    g = torch.randn(f(x.float(), w.float(), groups=channels, **args).shape).to(dtype)
+    got = run(x.to("presil"), w.to("presil"), g.to("presil"))
+    expected = run(x.double(), w.double(), g.double())
+    magnitude = run(x.double().abs(), w.double().abs(), g.double().abs())
+    for mine, e, m in zip(got, expected, magnitude):
+        bound = 2**-19 * m + BITS[dtype] * e.abs() + 1e-7
+        assert bool(((mine.cpu().double() - e).abs() <= bound).all()), seed
+
+
+def test_every_product_is_done_once():
+    x, w = torch.randn(2, 40, 20, 36), torch.randn(40, 1, 3, 3)
+    y = F.conv2d(x, w, padding=1, groups=40)
+    torch.presil.synchronize()
+    _C.collect_reports(True)
+    gradients(x.bfloat16(), w.bfloat16(), torch.randn(y.shape).bfloat16(), padding=1)
+    torch.presil.synchronize()
+    reports = _C.take_reports()
+    _C.collect_reports(False)
+    for label in ("conv2d_input_grad", "conv2d_weight_grad"):
+        assert sum(r["macs"] for r in reports if r["label"] == label) == y.numel() * 9, label
+    assert sum(r["label"] == "conv2d_weight_grad" for r in reports) == 2 * 2  # images, blocks
+
+
+def test_rtl_equals_twin(verify):
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        for kwargs in (dict(padding=1), dict(stride=2, padding=1), dict(dilation=2)):
+            for last in (False, True):
+                x, w = torch.randn(2, 36, 9, 35, dtype=dtype), torch.randn(36, 1, 3, 3, dtype=dtype)
+                if last:
+                    x, w = (t.contiguous(memory_format=torch.channels_last) for t in (x, w))
+                gradients(
+                    x, w, torch.randn(F.conv2d(x.float(), w.float(), groups=36, **kwargs).shape).to(dtype), **kwargs
+                )
