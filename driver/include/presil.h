@@ -51,8 +51,8 @@ typedef enum {
     PRESIL_EHOSTMEM = -3,     /* host memory is full */
     PRESIL_EUNSUPPORTED = -4, /* the chip (or this layout) can't do it; nothing was done: compute it on the host */
     PRESIL_ENODEV = -5,       /* no simulator library, chip not understood, or device closed */
-    PRESIL_EBUS = -6,  /* bus error during a launch, or wrong parity in a memory of the chip; outputs of the launch
-                        * undefined, device was reset and is usable */
+    PRESIL_EBUS = -6,  /* bus error (or wrong parity) in a launch; outputs of the launch undefined, device was reset and
+                          is usable */
     PRESIL_EDESC = -7, /* the chip refused a command; as EBUS */
     PRESIL_EHUNG = -8, /* no progress; as EBUS. The text says what each engine waits for */
     PRESIL_ECANCELLED = -9, /* presil_device_cancel(); as EBUS */
