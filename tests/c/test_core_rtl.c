@@ -301,14 +301,39 @@ static void several_devices(void **state) {
     }
 }
 
+/* A chip with parity: the accumulators' first row, between its last write and its read. */
+static void a_bit_that_flips(void **state) {
+    (void)state;
+    const presil_device_options options = {
+        .size = sizeof options, .mode = PRESIL_MODE_RTL, .config = "odd", .build = "check", .memory_bytes = 64u << 20};
+    presil_device *d = NULL;
+    EXPECT_OK(presil_device_open(&options, &d));
+    const matmul_buffers m = matmul_alloc(d, 4);
+    const uint64_t cycles = cycles_of(d, &m, 4);
+    int status = PRESIL_OK;
+    for (uint64_t at = 0; at < cycles && !status; at += 4) {
+        char fault[96];
+        (void)snprintf(fault, sizeof fault, "upset:u_half0.mem+5@%llu,upset:u_half1.mem+5@%llu", (unsigned long long)at,
+                       (unsigned long long)at);
+        EXPECT_OK(presil_inject(d, fault));
+        EXPECT_OK(matmul_enqueue(d, NULL, &m));
+        status = presil_device_synchronize(d);
+    }
+    EXPECT_STATUS(status, PRESIL_EBUS);
+    EXPECT_TEXT("wrong parity in a memory of the chip (code 12) in descriptor");
+    EXPECT_TEXT("accumulators: a bit is not as written");
+    EXPECT_OK(presil_inject(d, NULL));
+    assert_int_equal(cycles_of(d, &m, 4), cycles);
+    matmul_free(d, m);
+    presil_device_close(d);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equal_bits_and_cycles),
-                                       cmocka_unit_test(counters_taken_for_granted),
-                                       cmocka_unit_test(computing_is_no_hang),
-                                       cmocka_unit_test(copies_through_the_chip),
-                                       cmocka_unit_test(faults_and_recovery),
-                                       cmocka_unit_test(a_bus_that_does_not_answer),
-                                       cmocka_unit_test(cancelling),
-                                       cmocka_unit_test(several_devices)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_bits_and_cycles), cmocka_unit_test(counters_taken_for_granted),
+        cmocka_unit_test(computing_is_no_hang),  cmocka_unit_test(copies_through_the_chip),
+        cmocka_unit_test(faults_and_recovery),   cmocka_unit_test(a_bus_that_does_not_answer),
+        cmocka_unit_test(a_bit_that_flips),      cmocka_unit_test(cancelling),
+        cmocka_unit_test(several_devices)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
