@@ -139,8 +139,13 @@ static int plan_matmul(fixture *f, presil_plan **plan, presil_error_buffer *e) {
 
 static int plan_conv(fixture *f, presil_plan **plan, presil_error_buffer *e) {
     const uint32_t compute = 1 + fixture_random(f, 3);
-    const int64_t groups = fixture_random(f, 3) ? 1 : 3, cg = 1 + fixture_random(f, 40), og = 1 + fixture_random(f, 40),
-                  kernel = 1 + fixture_random(f, 3), h = 3 + fixture_random(f, 9), out = h - kernel + 1;
+    const bool depthwise = fixture_random(f, 3) == 0; /* a kernel by view of each channel's own */
+    const int64_t groups = depthwise              ? 2 + fixture_random(f, 70)
+                           : fixture_random(f, 3) ? 1
+                                                  : 3,
+                  cg = depthwise ? 1 : 1 + fixture_random(f, 40), og = depthwise ? 1 : 1 + fixture_random(f, 40),
+                  kernel = 1 + fixture_random(f, depthwise ? 9 : 3), h = kernel + 2 + fixture_random(f, 9),
+                  out = h - kernel + 1;
     presil_conv2d_desc d = {.size = sizeof d,
                             .compute = compute,
                             .groups = (uint32_t)groups,
