@@ -50,6 +50,7 @@ class Run:
         self.left = commands(stage, self.report, extra, jobs)
         self.start = time.monotonic()
         self.process: subprocess.Popen | None = None
+        self.processor = 0.0
         self._next()
 
     def _next(self) -> None:
@@ -72,9 +73,18 @@ class Run:
     def seconds(self) -> float:
         return time.monotonic() - self.start
 
+    def _status(self) -> int | None:
+        """The command's exit status once it has ended; what processor time it took, with all that it waited for."""
+        if self.process.returncode is None:
+            ended, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+            if ended:
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.processor += usage.ru_utime + usage.ru_stime
+        return self.process.returncode
+
     def poll(self) -> Outcome | None:
         """The outcome once it is over."""
-        status = self.process.poll()
+        status = self._status()
         if status is None and self.seconds <= self.stage.timeout:
             return None
         if status == 0 and self.left:
@@ -86,7 +96,7 @@ class Run:
     def end(self, status: int | None, interrupted: bool = False) -> Outcome:
         end_group(self.process)
         outcome = Outcome(self.stage.name, log=str(self.log.relative_to(ROOT)), interrupted=interrupted)
-        outcome.seconds = round(self.seconds, 1)
+        outcome.seconds, outcome.processor = round(self.seconds, 1), round(self.processor, 1)
         if self.report.exists():
             count(self.stage, self.report, outcome)
         judge(self.stage, outcome, status)

@@ -21,6 +21,7 @@ class Outcome:
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
+    processor: float = 0.0  # seconds of processor time; under time-outs and interrupts, of what had ended
     timed_out: bool = False
     interrupted: bool = False
     failures: list[str] = field(default_factory=list)
@@ -96,7 +97,7 @@ def judge(stage: Stage, outcome: Outcome, status: int | None) -> None:
 def print_outcome(outcome: Outcome) -> None:
     word = "FAILED" if outcome.failed else "ended " if outcome.interrupted else "passed"
     counts = f"{outcome.passed} passed, {outcome.failed} failed, {outcome.skipped} skipped"
-    print(f"{word}  {outcome.name:<12} {outcome.seconds:6.1f} s  {counts}")
+    print(f"{word}  {outcome.name:<12} {outcome.seconds:6.1f} s  {outcome.processor:6.1f} s of processor  {counts}")
     for reason in outcome.failures:
         print(f"        {reason}")
     if outcome.failed:
@@ -141,6 +142,6 @@ def conclude(outcomes: list[Outcome], seconds: float, json_file: Path | None) ->
         print(
             "\nfailed:\n" + "\n".join(f"  {outcome.name}: {reason}" for outcome in bad for reason in outcome.failures)
         )
-    print(f"\n{seconds:.0f} s")
+    print(f"\n{seconds:.0f} s, {sum(outcome.processor for outcome in outcomes):.0f} s of processor")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return bool(passed) and not failed
