@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs stages on the machine's cores: those of one core side by side, those of all cores alone."""
+"""Runs stages on the machine's cores: one more at once than there are cores, as many of them wait much of their time."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from runner.results import Outcome, count, judge
-from runner.stages import ROOT, Stage, commands, environment_of
+from runner.stages import ROOT, Stage, commands, environment_of, room
 
 SPINNER = "|/-\\"
 
@@ -129,15 +129,16 @@ class Progress:
 
 
 def run_stages(stages: list[Stage], logs: Path, environment: dict, extra: list[str], jobs: int):
-    """Yields outcomes as they come. A stage that wants more cores than are free is overtaken by those that fit.
+    """Yields outcomes as they come. First those whose tests run in parallel, with one stage of one core beside them;
+    a stage that wants more room than is free is overtaken by those that fit.
 
     When interrupted it yields what the stages under way had come to, and raises KeyboardInterrupt.
     """
-    waiting, running, progress = list(stages), [], Progress()
+    waiting, running, progress = sorted(stages, key=lambda stage: not stage.parallel), [], Progress()
     try:
         while waiting or running:
             for stage in list(waiting):
-                free = jobs - sum(run.stage.slots(jobs) for run in running)
+                free = room(jobs) - sum(run.stage.slots(jobs) for run in running)
                 if stage.slots(jobs) <= free:
                     waiting.remove(stage)
                     running.append(Run(stage, logs, environment, extra, jobs))

@@ -82,6 +82,19 @@ def test_stages_of_one_core_run_side_by_side_and_those_of_all_cores_alone(tree):
     assert not overlap(at["test_rt_wide.py"], at["test_rt_b.py"])
 
 
+def test_one_more_runs_than_there_are_cores_and_no_second_more(tree):
+    tree.stamping("rt_a", 2)
+    for name in "bcd":
+        tree.stamping(f"rt_{name}", 5)  # these three wait for each other
+    tree.stamping("rt_parallel", 2, parallel=True)
+    done = tree.run("--jobs", "2")
+    assert done.returncode == 0, done.stdout
+    parallel, first, *later = (tree.stamps()[f"test_rt_{name}.py"] for name in ("parallel", *"abcd"))
+    assert overlap(parallel, first)  # whose two cores leave room for one
+    assert not any(overlap(parallel, other) for other in later)
+    assert overlap(*later[:2]) and overlap(*later[1:])
+
+
 def test_with_one_core_nothing_overlaps(tree):
     tree.stamping("rt_a")
     tree.stamping("rt_b")
