@@ -70,6 +70,7 @@ def test_environment(options: argparse.Namespace) -> dict:
             environment.setdefault(name, ccache)
         # As in CMakeLists.txt: without these it refuses what is compiled with a precompiled header.
         environment.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros,include_file_mtime,include_file_ctime")
+        environment.setdefault("CCACHE_BASEDIR", str(ROOT))
     # Compiled Python is kept, wherever the machine says not to: .venv is installed without (./presil), and without it
     # each process that imports transformers spends 7 s on compiling it, torch._dynamo or torchvision 4 s.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -31,6 +31,13 @@ void fixture_close(fixture *f) {
     f->memory = NULL;
 }
 
+uint32_t fixture_every(void) {
+    const char *text = getenv("PRESIL_TILE_EVERY");
+    const unsigned long every = text ? strtoul(text, NULL, 10) : 1;
+    if (every < 1 || every > 20) abort(); /* there would be too few */
+    return (uint32_t)every;
+}
+
 uint32_t fixture_random(fixture *f, uint32_t below) {
     f->seed = f->seed * 1664525u + 1013904223u;
     uint32_t x = f->seed ^ f->seed >> 15;

@@ -23,6 +23,8 @@ void fixture_close(fixture *f);
 uint64_t fixture_alloc(fixture *f, uint64_t bytes); /* device address; a guard of garbage lies between blocks */
 void *fixture_host(fixture *f, uint64_t address);
 uint32_t fixture_random(fixture *f, uint32_t below);
+/* Of the random cases every so manyth runs: PRESIL_TILE_EVERY, by default 1. */
+uint32_t fixture_every(void);
 /* Random element of dtype; values small enough that sums stay exact in int8 and well scaled in bf16 and fp32. */
 void fixture_fill(fixture *f, uint64_t address, uint64_t elements, uint32_t dtype);
 double fixture_get(const void *at, uint32_t dtype);

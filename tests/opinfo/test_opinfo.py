@@ -4,7 +4,7 @@ the CPU.
 
 What counts: `op.supported_dtypes("cpu")` says which entries, `op.sample_inputs("cpu", dtype, requires_grad=False)`
 which samples (not reference_inputs; scipy is installed, without which a few entries of special functions are
-missing). Nothing is skipped. What a check is: parity/checks.py. PRESIL_OPINFO_EVERY=4 runs every 4th sample, from one
+missing). Nothing is skipped. What a check is: parity/checks.py. PRESIL_OPINFO_EVERY=8 runs every 8th sample, from one
 that the day chooses; PRESIL_QUICK=1 every 8th, and PRESIL_OPINFO_QUICK=int64,bool does so for these dtypes.
 """
 

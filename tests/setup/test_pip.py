@@ -20,9 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
     """The package in a directory of its own, with the smallest chip only."""
-    place = tmp_path_factory.mktemp("pip")
-    # Packages that it needs are those of .venv; a build that must download torch again would prove no more.
-    settings = f"build-dir={place / 'build'}", "cmake.define.PRESIL_SIM_CONFIGS=tiny"
+    place, build = tmp_path_factory.mktemp("pip"), ROOT / "build" / "pip-test"
+    # Packages that it needs are those of .venv; a build that must download torch again would prove no more. In a
+    # folder beside build/check, with its warnings: ccache knows the extension's objects then (CCACHE_BASEDIR in
+    # ./presil).
+    shutil.rmtree(build, ignore_errors=True)
+    settings = f"build-dir={build}", "cmake.define.PRESIL_SIM_CONFIGS=tiny"
+    settings += ("cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON",)
     options = [option for setting in settings for option in ("--config-settings", setting)]
     pip("wheel", "--no-build-isolation", *options, "--wheel-dir", place / "wheel", ROOT)
     (wheel,) = (place / "wheel").iterdir()
