@@ -115,9 +115,10 @@ static void edge_cases(void **state) {
     list[n] = base, list[n].dilation[0] = 20, list[n].h = 50, n++;
     list[n] = base, list[n].n = 5, list[n].h = list[n].w = 1, list[n].k[0] = list[n].k[1] = 1,
     list[n].pad[0] = list[n].pad[1] = 0, n++;
+    const bool all = fixture_every() == 1; /* else on two configurations each */
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < 4; k++) {
-            if (!is_mine(i + k)) continue;
+            if (!is_mine(i + k) || (!all && (i + k) % 2)) continue;
             for (int int8 = 0; int8 < 2; int8++) {
                 fixture f;
                 fixture_open(&f, configs[k], i);

@@ -9,12 +9,12 @@ from bench.programs import BATCH
 from .draw import FIRST_OF_DAY, SCALE
 
 SHARES = {
-    ("tiny", "fast"): 6000,
-    ("odd", "fast"): 3200,
-    ("base", "fast"): 300,
-    ("wide", "fast"): 200,
-    ("tiny", "check"): 800,
-    ("odd", "check"): 400,
+    ("tiny", "fast"): 4000,
+    ("odd", "fast"): 2200,
+    ("base", "fast"): 256,
+    ("wide", "fast"): 128,
+    ("tiny", "check"): 512,
+    ("odd", "check"): 256,
     ("base", "check"): 60,
     ("wide", "check"): 60,
 }
