@@ -142,6 +142,10 @@ def conclude(outcomes: list[Outcome], seconds: float, json_file: Path | None) ->
         print(
             "\nfailed:\n" + "\n".join(f"  {outcome.name}: {reason}" for outcome in bad for reason in outcome.failures)
         )
+    if len(outcomes) > 1:
+        dearest = sorted(outcomes, key=lambda outcome: -outcome.processor)[:12]
+        parts = [f"{outcome.name} {outcome.processor:.0f} of {outcome.seconds:.0f} s" for outcome in dearest]
+        print("\nmost of processor time: " + ", ".join(parts))
     print(f"\n{seconds:.0f} s, {sum(outcome.processor for outcome in outcomes):.0f} s of processor")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return bool(passed) and not failed
