@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs stages on the machine's cores: one more at once than there are cores, as many of them wait much of their time."""
+"""Runs stages on the machine's cores: one more at once than there are cores, as many of them wait half their time."""
 
 import contextlib
 import os

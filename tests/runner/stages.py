@@ -38,7 +38,7 @@ class Stage:
 
 
 def room(jobs: int) -> int:
-    """How many stages of one core run at once on so many cores. The stage farm takes 390 s, of them 220 of processor."""
+    """How many stages of one core run at once on so many cores: farm takes 390 s, of them 220 of processor."""
     return jobs + 1 if jobs > 1 else 1
 
 
