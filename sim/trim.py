@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes needless work out of the C++ that Verilator generated for a fast build.
 
-usage: trim.py DIR        (edits DIR/Vchip*.cpp in place)
+usage: trim.py DIR        (edits DIR/Vchip*.cpp and DIR/Vchip___024root.h in place)
 
 1. Verilator zeroes every local array of an inlined function, and every wide value that a memory may be written with,
    on every evaluation, used or not. The
@@ -17,6 +17,8 @@ usage: trim.py DIR        (edits DIR/Vchip*.cpp in place)
    evaluation with clk high, which changes nothing else, need not do it again. Left alone if that logic reads clk.
    (With --sc clk itself is one of the inputs
    that this logic copies: that is done first, and always.)
+4. Memories and wide values begin at a cache line. Where they lie depends on all that the model has, so any change of
+   the RTL moves them, and vector loads across lines cost up to 5 % of the clock.
 """
 
 import re
@@ -45,7 +47,36 @@ STATIC_WIDE = """
         (svar).write(_bvtemp); \\
     }
 """
+MEMBER = re.compile(r"^( *)(?=(VlUnpacked<|VlWide<|CData|SData|IData|QData)[^()\n]*/\*\d+:0\*/[^()\n]*;$)", re.M)
+BYTES = {"CData": 1, "SData": 2, "IData": 4, "QData": 8}
 INPUT_LOGIC = re.compile(r"^void \w+___(?:eval_ico|ico_\w+)\(.*?^\}", re.S | re.M)
+
+
+def size(member):
+    """Bytes of a model's member, by its declaration."""
+    wide = re.search(r"VlWide<(\d+)>", member)
+    count = 4 * int(wide[1]) if wide else next(n for name, n in BYTES.items() if name in member)
+    for length in re.findall(r", (\d+)(?=>)", member):
+        count *= int(length)
+    return count
+
+
+def align(header):
+    """How many members of the model begin at a cache line now."""
+    text = header.read_text()
+    count = 0
+
+    def at_a_line(match):
+        nonlocal count
+        member = text[match.end() : text.index(";", match.end())]
+        if size(member) < 64:
+            return match[0]
+        count += 1
+        return f"{match[0]}alignas(64) "
+
+    if "alignas(64) V" not in text:
+        header.write_text(MEMBER.sub(at_a_line, text))
+    return count
 
 
 def whole(width):
@@ -80,7 +111,11 @@ def main(folder):
             guarded += count
         if new != text:
             path.write_text(new)
-    print(f"trim.py: {trimmed} zeroings taken out, input logic {'once' if guarded else 'twice'} a cycle")
+    lines = align(Path(folder) / "Vchip___024root.h")
+    print(
+        f"trim.py: {trimmed} zeroings taken out, input logic {'once' if guarded else 'twice'} a cycle, {lines} members "
+        "begin at cache lines"
+    )
 
 
 if __name__ == "__main__":
