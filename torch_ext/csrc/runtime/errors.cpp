@@ -24,7 +24,8 @@ constexpr Row kRows[] = {
     {PRESIL_ENODEV, Kind::runtime,
      "no simulator library, a chip that the driver does not understand, a closed device, or a forked process"},
     {PRESIL_EBUS, Kind::accelerator,
-     "bus error in a launch; its outputs are undefined, the device was reset and is usable"},
+     "bus error in a launch, or wrong parity in a memory of the chip; its outputs are undefined, the device was "
+     "reset and is usable"},
     {PRESIL_EDESC, Kind::accelerator, "the chip refused a command; as EBUS"},
     {PRESIL_EHUNG, Kind::accelerator, "a launch made no progress; as EBUS"},
     {PRESIL_ECANCELLED, Kind::accelerator, "a launch was cancelled (Ctrl-C); as EBUS"},
