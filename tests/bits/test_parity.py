@@ -33,7 +33,7 @@ def descriptor(kind, **fields):
 
 
 def transfer(kind, word, words, at, **fields):
-    of_chunk = dict(chunk_bytes=words * WORD, word_bytes=WORD, sw=WORD, sp_base=word * WORD, addr_lo=at)
+    of_chunk = dict(chunk_bytes=words * WORD, word_bytes=WORD, sw=WORD, sp_base=word * WORD, addr=at)
     return descriptor(kind, **of_chunk, **({"row_bytes": words * WORD} if kind == "LOAD" else {}), **fields)
 
 
