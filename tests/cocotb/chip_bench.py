@@ -16,6 +16,7 @@ import presil_desc  # noqa: E402
 import presil_regs  # noqa: E402
 
 CONFIG = presil_desc.CONFIGS[os.environ["PRESIL_CONFIG"]]
+ISA_VERSION = presil_desc.ISA_VERSION
 WORD = CONFIG["word_bytes"]
 SEED = int(os.environ.get("PRESIL_SEED", "1"))
 MEMORY_BYTES = 1 << 20
