@@ -40,6 +40,15 @@ def config(name):
     return SimpleNamespace(**generated().CONFIGS[name])
 
 
+def join(words):
+    """A descriptor as one number, word 0 in the low bits."""
+    return sum(word << 32 * k for k, word in enumerate(words))
+
+
+def split(whole):
+    return [whole >> 32 * k & 0xFFFFFFFF for k in range(generated().WORDS)]
+
+
 def encode(opcode, **fields):
     """A descriptor, 32 words, from an opcode name and fields; `wait`, `signal`, `tag` and `isa` too; the others are
     0."""
@@ -53,7 +62,7 @@ def encode(opcode, **fields):
         if not limit[0] <= value < limit[1]:
             raise ValueError(f"{opcode}.{name} = {value} does not fit {width} bits")
         whole |= (value & (1 << width) - 1) << 32 * word + low
-    return [whole >> 32 * word & 0xFFFFFFFF for word in range(g.WORDS)]
+    return split(whole)
 
 
 def decode(words):
@@ -61,7 +70,7 @@ def decode(words):
     g = generated()
     kind = {v: k for k, v in g.OPCODES.items()}.get(words[0] & 15)
     out = SimpleNamespace(kind=kind, reserved=0)
-    whole, named = sum(value << 32 * word for word, value in enumerate(words)), 0
+    whole, named = join(words), 0
     for name, (word, low, width, is_signed) in {**g.FIELDS["COMMON"], **g.FIELDS.get(kind, {})}.items():
         value = whole >> 32 * word + low & (1 << width) - 1
         named |= (1 << width) - 1 << 32 * word + low

@@ -175,9 +175,9 @@ static int check_fields(const chip_problem *p, presil_error_buffer *error) {
               chip_stride_fits(p->res.sc * p->config->cells) && chip_strides_fit(p->res.sx, p->out_w) &&
               chip_strides_fit(p->res.sy, p->out_h);
     return ok ? PRESIL_OK
-              : chip_fail(
-                    error, PRESIL_EUNSUPPORTED,
-                    "a stride is 512 GiB or more; the chip's addresses have 40 bits: make the tensors contiguous");
+              : chip_fail(error, PRESIL_EUNSUPPORTED,
+                          "a line of 2 GiB or a stride of 512 GiB or more; the chip's addresses have 40 bits: make the "
+                          "tensors contiguous");
 }
 
 int chip_plan_weight_grad(const presil_chip *chip, const presil_conv2d_weight_grad_desc *d, presil_plan **result,

@@ -63,8 +63,12 @@ int64_t chip_weight_word(const presil_desc *d, uint64_t n);
 static inline uint64_t chip_address(const presil_desc *d) {
     return presil_load_addr(d); /* STORE has it in the same place */
 }
-/* A stride of DRAM as the chip adds it: modulo 2^40, so no sum of as many as a descriptor walks overflows. */
-static inline int64_t chip_stride(int64_t stride) { return (int64_t)((uint64_t)stride << 24) >> 24; }
+/* Its stride in DRAM of loop 1, 2 or 3, as the chip adds it: modulo 2^40, so no sum of as many as a descriptor walks
+ * overflows. */
+static inline int64_t chip_stride(const presil_desc *d, int loop) {
+    const int64_t stride = loop == 1 ? presil_load_ds1(d) : loop == 2 ? presil_load_ds2(d) : presil_load_ds3(d);
+    return (int64_t)((uint64_t)stride << 24) >> 24;
+}
 static inline void chip_address_set(presil_desc *d, uint64_t address) { presil_load_addr_set(d, address); }
 static inline uint32_t chip_token_slot(uint32_t engine, uint32_t consumer) {
     return consumer < engine ? consumer : consumer - 1;

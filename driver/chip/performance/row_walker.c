@@ -18,8 +18,7 @@ void rows_start_load(row_walker *w, const presil_desc *d, bool own_chunks) {
     const bool tr = presil_load_transpose(d);
     const int64_t chunk = presil_load_chunk_bytes(d), chunks = presil_load_n0(d), step = presil_load_step0(d);
     const uint32_t n[4] = {own_chunks ? (uint32_t)chunks : 1, presil_load_n1(d), presil_load_n2(d), presil_load_n3(d)};
-    const int64_t ds[4] = {0, chip_stride(presil_load_ds1(d)), chip_stride(presil_load_ds2(d)),
-                           chip_stride(presil_load_ds3(d))},
+    const int64_t ds[4] = {0, chip_stride(d, 1), chip_stride(d, 2), chip_stride(d, 3)},
                   ss[4] = {presil_load_ss0(d), tr ? 0 : presil_load_ss1(d), presil_load_ss2(d), presil_load_ss3(d)},
                   rp[4] = {0, presil_load_rp1(d), presil_load_rp2(d), presil_load_rp3(d)};
     memcpy(w->n, n, sizeof n);
@@ -36,8 +35,7 @@ void rows_start_load(row_walker *w, const presil_desc *d, bool own_chunks) {
 
 void rows_start_store(row_walker *w, const presil_desc *d) {
     const uint32_t n[4] = {1, presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)};
-    const int64_t ds[4] = {0, chip_stride(presil_store_ds1(d)), chip_stride(presil_store_ds2(d)),
-                           chip_stride(presil_store_ds3(d))},
+    const int64_t ds[4] = {0, chip_stride(d, 1), chip_stride(d, 2), chip_stride(d, 3)},
                   ss[4] = {0, presil_store_ss1(d), presil_store_ss2(d), presil_store_ss3(d)};
     memcpy(w->n, n, sizeof n);
     memcpy(w->address_step, ds, sizeof ds);

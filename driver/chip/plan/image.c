@@ -79,8 +79,7 @@ static bool load_inside(const presil_desc *d, uint64_t bytes) {
     int64_t from = max64(0, presil_load_pos0(d)), last = (int64_t)presil_load_pos0(d) +
                                                          ((int64_t)presil_load_n0(d) - 1) * presil_load_step0(d) +
                                                          presil_load_chunk_bytes(d);
-    const int64_t ds[3] = {chip_stride(presil_load_ds1(d)), chip_stride(presil_load_ds2(d)),
-                           chip_stride(presil_load_ds3(d))};
+    const int64_t ds[3] = {chip_stride(d, 1), chip_stride(d, 2), chip_stride(d, 3)};
     int64_t length = min64(row_bytes, last) - from;
     if (presil_load_step0(d) < 0 || !near(base)) return false;
     if (length <= 0) return true;
@@ -99,9 +98,9 @@ static bool load_inside(const presil_desc *d, uint64_t bytes) {
 
 static bool store_inside(const presil_desc *d, uint64_t bytes) {
     int64_t low = (int64_t)presil_store_addr(d), high = low;
-    const int64_t reach[3] = {((int64_t)presil_store_n1(d) - 1) * chip_stride(presil_store_ds1(d)),
-                              ((int64_t)presil_store_n2(d) - 1) * chip_stride(presil_store_ds2(d)),
-                              ((int64_t)presil_store_n3(d) - 1) * chip_stride(presil_store_ds3(d))};
+    const int64_t reach[3] = {((int64_t)presil_store_n1(d) - 1) * chip_stride(d, 1),
+                              ((int64_t)presil_store_n2(d) - 1) * chip_stride(d, 2),
+                              ((int64_t)presil_store_n3(d) - 1) * chip_stride(d, 3)};
     if (!near(low)) return false;
     for (int i = 0; i < 3; i++) {
         if (reach[i] < 0)

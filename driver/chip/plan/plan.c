@@ -240,9 +240,7 @@ static bool store_covers(const presil_plan *plan, size_t n, uint64_t address) {
              row = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d);
     for (uint32_t i3 = 0; i3 < presil_store_n3(d); i3++) {
         for (uint32_t i2 = 0; i2 < presil_store_n2(d); i2++) {
-            int64_t at =
-                        (int64_t)i3 * chip_stride(presil_store_ds3(d)) + (int64_t)i2 * chip_stride(presil_store_ds2(d)),
-                    step = chip_stride(presil_store_ds1(d));
+            int64_t at = (int64_t)i3 * chip_stride(d, 3) + (int64_t)i2 * chip_stride(d, 2), step = chip_stride(d, 1);
             for (uint32_t i1 = 0; i1 < presil_store_n1(d); i1++) {
                 if (address - (base + (uint64_t)(at + (int64_t)i1 * step)) < row) return true;
             }

@@ -20,21 +20,19 @@ static inline dram_rows load_rows(const presil_desc *d, uint64_t shift) {
                   last = presil_load_pos0(d) + ((int64_t)presil_load_n0(d) - 1) * presil_load_step0(d) +
                          presil_load_chunk_bytes(d),
                   length = min64(presil_load_row_bytes(d), last) - from;
-    return (dram_rows){
-        .addr = chip_address(d) + shift + (uint64_t)from,
-        .length = (uint64_t)max64(0, length),
-        .n = {presil_load_n1(d), presil_load_n2(d), presil_load_n3(d)},
-        .ds = {chip_stride(presil_load_ds1(d)), chip_stride(presil_load_ds2(d)), chip_stride(presil_load_ds3(d))},
-        .rp = {presil_load_rp0(d), presil_load_rp1(d), presil_load_rp2(d), presil_load_rp3(d)},
-        .limit = presil_load_row_limit(d)};
+    return (dram_rows){.addr = chip_address(d) + shift + (uint64_t)from,
+                       .length = (uint64_t)max64(0, length),
+                       .n = {presil_load_n1(d), presil_load_n2(d), presil_load_n3(d)},
+                       .ds = {chip_stride(d, 1), chip_stride(d, 2), chip_stride(d, 3)},
+                       .rp = {presil_load_rp0(d), presil_load_rp1(d), presil_load_rp2(d), presil_load_rp3(d)},
+                       .limit = presil_load_row_limit(d)};
 }
 
 static inline dram_rows store_rows(const presil_desc *d, uint64_t shift) {
-    return (dram_rows){
-        .addr = chip_address(d) + shift,
-        .length = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d),
-        .n = {presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)},
-        .ds = {chip_stride(presil_store_ds1(d)), chip_stride(presil_store_ds2(d)), chip_stride(presil_store_ds3(d))}};
+    return (dram_rows){.addr = chip_address(d) + shift,
+                       .length = (uint64_t)presil_store_n0(d) * presil_store_chunk_bytes(d),
+                       .n = {presil_store_n1(d), presil_store_n2(d), presil_store_n3(d)},
+                       .ds = {chip_stride(d, 1), chip_stride(d, 2), chip_stride(d, 3)}};
 }
 
 /* Calls row() for each that is read or written; false: it said so. */

@@ -36,9 +36,7 @@ class Fault:
             for name, value in changes.items():
                 word, low, width, _ = table[name]
                 mask, low = (1 << width) - 1, 32 * word + low
-                whole = sum(w << 32 * k for k, w in enumerate(out[at]))
-                whole = whole & ~(mask << low) | (value & mask) << low
-                out[at] = [whole >> 32 * k & 0xFFFFFFFF for k in range(len(out[at]))]
+                out[at] = layout.split(layout.join(out[at]) & ~(mask << low) | (value & mask) << low)
         return out
 
 

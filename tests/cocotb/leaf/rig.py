@@ -57,11 +57,10 @@ class Rig:
 
     def put_descriptor(self, name: str, words: list[int]) -> None:
         """Into a packed struct of presil_desc_pkg: word 0 in the low bits."""
-        self.set(name, sum(word << 32 * k for k, word in enumerate(words)))
+        self.set(name, layout.join(words))
 
     def take_descriptor(self, name: str) -> list[int]:
-        value = self.get(name)
-        return [value >> 32 * k & 0xFFFFFFFF for k in range(32)]
+        return layout.split(self.get(name))
 
     def take(self, name: str, count: int) -> list[int]:
         array = getattr(self.dut, name)

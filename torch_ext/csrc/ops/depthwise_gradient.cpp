@@ -23,14 +23,6 @@ KernelView block_of(const Tensor& grad, int64_t image, std::array<int64_t, 2> at
   return k;
 }
 
-}  // namespace
-
-bool is_depthwise(const Tensor& input, const Tensor& grad, const ConvArguments& a) {
-  return a.groups > 1 && input.size(1) == a.groups && grad.size(1) % a.groups == 0;
-}
-
-namespace {
-
 // Of outputs that have a channel each.
 bool enqueue(const char* label, const Tensor& input, const Tensor& grad, const Tensor& out, const ConvArguments& a,
              const Tensor& residual) {
@@ -65,6 +57,10 @@ bool enqueue(const char* label, const Tensor& input, const Tensor& grad, const T
 }
 
 }  // namespace
+
+bool is_depthwise(const Tensor& input, const Tensor& grad, const ConvArguments& a) {
+  return a.groups > 1 && input.size(1) == a.groups && grad.size(1) % a.groups == 0;
+}
 
 bool chip_depthwise_weight_gradient(const char* label, const Tensor& input, const Tensor& grad, const Tensor& out,
                                     const ConvArguments& a, const Tensor& residual) {
