@@ -26,7 +26,8 @@ def installed(tmp_path_factory) -> Path:
     place, build = tmp_path_factory.mktemp("pip"), OWN_BUILD
     # Packages that it needs are those of .venv; a build that must download torch again would prove no more. In a
     # folder beside build/check, with its warnings: ccache knows the extension's objects then (CCACHE_BASEDIR in
-    # ./presil).
+    # ./presil), by the same names of its compilers: pip would take those that Python was built with, gcc and g++, and
+    # ccache takes gcc for another compiler than the cc of CMake.
     shutil.rmtree(build, ignore_errors=True)
     settings = f"build-dir={build}", "cmake.define.PRESIL_SIM_CONFIGS=tiny"
     settings += ("cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON",)
@@ -39,8 +40,16 @@ def installed(tmp_path_factory) -> Path:
 
 def pip(command: str, *arguments, python=sys.executable) -> None:
     full = [sys.executable, "-m", "pip", "--python", python, command, "--no-deps", "--no-index", *arguments]
-    done = subprocess.run(list(map(str, full)), capture_output=True, text=True)
+    done = subprocess.run(list(map(str, full)), capture_output=True, text=True, env={**compilers(), **os.environ})
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+def compilers() -> dict:
+    cache = (Path(os.environ["PRESIL_BUILD_DIR"]) / "CMakeCache.txt").read_text()
+    return {
+        variable: re.search(rf"^CMAKE_{language}_COMPILER:\w+=(.+)", cache, re.M)[1]
+        for variable, language in (("CC", "C"), ("CXX", "CXX"))
+    }
 
 
 @pytest.fixture(scope="module")
