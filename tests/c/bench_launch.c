@@ -2,7 +2,7 @@
 /*
  * bench_launch.c - what a launch costs its caller: CPU time of the calling thread for one enqueue on the twin, planning
  * included, µs.
- * usage: bench_launch [CONFIG]      (default base; its library is looked for as always)
+ * usage: bench_launch [CONFIG [ROUNDS]]      (default base; its library is looked for as always; 200)
  * Prints a line for each operator: its name, µs of the first launch (the planner at work), µs of a warm one: the best
  * of several rounds.
  */
@@ -13,7 +13,9 @@
 
 #include "presil.h"
 
-enum { ROUNDS = 200, BATCH = 16 };
+enum { BATCH = 16 };
+
+static int rounds = 200; /* of the long one a twentieth */
 
 typedef struct {
     const char *name;
@@ -60,7 +62,7 @@ static void measure(presil_device *device, const work *w) {
     const presil_matmul_desc *given = w->m ? &desc : NULL;
     const double first = enqueue(device, given, 1);
     double best = 1e30;
-    for (int i = 0; i < (w->k > 1000 ? ROUNDS / 20 : ROUNDS); i++) {
+    for (int i = 0; i < (w->k > 1000 ? (rounds + 19) / 20 : rounds); i++) {
         const double t = enqueue(device, given, BATCH);
         if (t < best) best = t;
     }
@@ -73,6 +75,7 @@ static void measure(presil_device *device, const work *w) {
 
 int main(int argc, char **argv) {
     presil_device *device;
+    if (argc > 2) rounds = atoi(argv[2]);
     const presil_device_options options = {.size = sizeof options,
                                            .mode = PRESIL_MODE_MODEL,
                                            .config = argc > 1 ? argv[1] : "base",
