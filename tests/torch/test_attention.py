@@ -78,6 +78,101 @@ def test_other_types(dtype, tolerance):
     compare(*operands(dtype), tolerance=tolerance, is_causal=False)
 
 
+def moved(options):
+    return {name: o.to("presil") if isinstance(o, torch.Tensor) else o for name, o in options.items()}
+
+
+BF16 = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "bool": {"attn_mask": MASKS["bool"]},
+    "added": {"attn_mask": MASKS["added"].bfloat16()},
+    "a head": {"attn_mask": MASKS["a head"].bfloat16()},
+    "padding": {"attn_mask": MASKS["padding"]},
+    "bool, causal": {"attn_mask": MASKS["bool"], "is_causal": True},
+    "scaled": {"scale": 0.3},
+    "grouped": {"enable_gqa": True},
+}
+
+
+def steps(q, k, v, attn_mask=None, is_causal=False, scale=None, enable_gqa=False):
+    """One operator after the other, by their own kernels: scores and probabilities in float32."""
+    if enable_gqa:
+        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
+    flat = lambda t: t.reshape(-1, *t.shape[-2:])
+    scores = torch.bmm(flat(q), flat(k).transpose(1, 2), out_dtype=torch.float32).view(*q.shape[:3], k.shape[2])
+    scores = scores * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        scores = scores.masked_fill(~torch.ones(q.shape[2], k.shape[2]).bool().tril().to(q.device), float("-inf"))
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, float("-inf"))
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    return torch.bmm(flat(scores.softmax(-1).bfloat16()), flat(v)).view(*q.shape[:3], v.shape[-1])
+
+
+@pytest.mark.parametrize("queries", [7, 300])
+@pytest.mark.parametrize("case", BF16)
+def test_bf16_in_inference_takes_one_pass_a_product(case, queries):
+    """More than 256 queries are tiles; the bits are those of the steps, and near the CPU's fused kernel."""
+    options = BF16[case]
+    if queries != 7 and "attn_mask" in options and options["attn_mask"].shape[-2] == 7:
+        mask = options["attn_mask"]
+        options = options | {"attn_mask": mask[..., torch.arange(queries) % 7, :]}
+    q, k, v = operands(torch.bfloat16, kv_heads=2 if case == "grouped" else 4, queries=queries)
+    d = [t.to("presil") for t in (q, k, v)]
+    with torch.inference_mode(), torch.presil.reports() as reports:
+        got = F.scaled_dot_product_attention(*d, **moved(options))
+        taken = reports.take()
+    assert taken and all(r["passes"] == 1 for r in taken)
+    assert torch.equal(got, steps(*d, **moved(options)))
+    expected = F.scaled_dot_product_attention(q, k, v, **options)
+    torch.testing.assert_close(got.cpu(), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_bf16_query_that_sees_no_key_gives_zeros():
+    q, k, v = (t.to("presil") for t in operands(torch.bfloat16))
+    mask = torch.ones(7, 9).bool()
+    mask[3] = False
+    with torch.inference_mode():
+        got = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to("presil")).cpu()
+    assert got.isfinite().all() and not got[:, :, 3].any() and got[:, :, 2].any()
+
+
+def test_bf16_with_gradients_is_wide():
+    """Forward and backward belong together: scores and probabilities stay float32, as PyTorch's parts keep them."""
+    q, k, v = (t.to("presil") for t in operands(torch.bfloat16))
+    wide = torch.ops.aten._scaled_dot_product_attention_math(q, k, v)[0]
+    assert torch.equal(F.scaled_dot_product_attention(q.requires_grad_(), k, v), wide)
+    with torch.no_grad():
+        assert not torch.equal(F.scaled_dot_product_attention(q, k, v), wide)
+
+
+def test_bf16_by_pytorchs_parts_when_asked_for_them():
+    d = [t.to("presil") for t in operands(torch.bfloat16)]
+    with torch.inference_mode(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        assert torch.equal(F.scaled_dot_product_attention(*d), torch.ops.aten._scaled_dot_product_attention_math(*d)[0])
+
+
+def test_bf16_compiled_and_mapped():
+    d = [t.to("presil") for t in operands(torch.bfloat16)]
+    call = lambda *t: F.scaled_dot_product_attention(*t, is_causal=True)
+    with torch.inference_mode():
+        assert torch.equal(torch.compile(call)(*d), call(*d))
+    mapped = torch.func.vmap(F.scaled_dot_product_attention)(*d)
+    torch.testing.assert_close(mapped, F.scaled_dot_product_attention(*d), rtol=2e-2, atol=2e-2)
+
+
+def test_bf16_of_wrong_shapes_is_pytorchs_to_refuse():
+    q, k, v = (t.to("presil") for t in operands(torch.bfloat16))
+    with torch.inference_mode():
+        for wrong in ((q, k[..., :8], v), (q, k[:, :3], v), (q, k, v[:, :, :4])):
+            with pytest.raises(RuntimeError):
+                F.scaled_dot_product_attention(*wrong)
+        assert F.scaled_dot_product_attention(q[:, :, :0], k, v).shape == (2, 4, 0, 16)
+        assert F.scaled_dot_product_attention(q[0, 0], k[0, 0], v[0, 0]).shape == (7, 16)
+
+
 def test_dropout_drops():
     q, k, v = (t.to("presil") for t in operands())
     torch.manual_seed(1)

@@ -12,6 +12,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace presil {
@@ -45,12 +46,84 @@ Tensor without_later_keys(const Tensor& mask, const Tensor& earlier) {
   return at::where(earlier, mask, -std::numeric_limits<double>::infinity());
 }
 
+bool known_sizes(const Tensor& t) {
+  const auto sizes = t.sym_sizes();
+  return t.dim() >= 2 && std::none_of(sizes.begin(), sizes.end(), [](const auto& s) { return s.is_symbolic(); });
+}
+
+// torch.func's transforms know no operator with a backward of its own in C++.
+bool transformed() {
+  const auto& transforms = at::functorch::functorchTLSAccessor();
+  if (!transforms) return false;
+  try {
+    transforms->checkSupportsCppAutogradFunction();
+    return false;
+  } catch (const c10::Error&) {
+    return true;
+  }
+}
+
+bool bf16_here(const Tensor& t) {
+  return t.device().is_privateuseone() && t.scalar_type() == at::kBFloat16 && known_sizes(t);
+}
+
+// Whether bf16_attention() takes them. What is wrong, or empty, is PyTorch's to answer.
+bool for_bf16(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, bool grouped) {
+  if (!bf16_here(query) || !bf16_here(key) || !bf16_here(value)) return false;
+  const int64_t dim = query.dim();
+  if (grouped && dim < 3) return false;
+  if (key.dim() != dim || value.dim() != dim ||
+      (mask && (mask->dim() > dim || !mask->device().is_privateuseone() || (mask->dim() >= 2 && !known_sizes(*mask)))))
+    return false;
+  if (query.numel() == 0 || key.numel() == 0 || value.numel() == 0 || query.size(-1) != key.size(-1) ||
+      key.size(-2) != value.size(-2))
+    return false;
+  for (int64_t i = 0; i + 2 < dim; i++) {
+    const bool heads = grouped && i + 3 == dim;
+    if (key.size(i) != value.size(i) || (heads ? query.size(i) % key.size(i) != 0 : query.size(i) != key.size(i)))
+      return false;
+  }
+  return true;
+}
+
+// Both products take bf16 as it is: scores in float32, scaled, masked and made probabilities there, and those rounded
+// to bf16 for the second product, as PyTorch's fused kernels do. Its parts widen all to float32: six passes for one.
+Tensor bf16_attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
+                      const Attention& how) {
+  const auto heads = [&](const Tensor& t) {
+    const int64_t times = how.grouped ? query.size(-3) / t.size(-3) : 1;
+    return times > 1 ? t.repeat_interleave(times, -3) : t;
+  };
+  const auto batches = [](const Tensor& t) { return t.reshape({-1, t.size(-2), t.size(-1)}); };
+  std::vector<int64_t> shape = query.sizes().vec();
+  shape.back() = key.size(-2);
+  Tensor scores = at::bmm(batches(query), batches(heads(key)).transpose(1, 2), at::kFloat)
+                      .mul_(how.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1)))))
+                      .view(shape);
+  if (mask && mask->scalar_type() == at::kBool)
+    scores.masked_fill_(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  else if (mask)
+    scores.add_(*mask);
+  const Tensor chances = at::_safe_softmax(scores, -1).to(at::kBFloat16);
+  shape.back() = value.size(-1);
+  return at::bmm(batches(chances), batches(heads(value))).view(shape);
+}
+
 Tensor whole(const Tensor& query, const Tensor& key, const Tensor& value, const Attention& how, double dropout) {
   OptionalTensor mask = how.mask;
   if (how.causal && mask)
     mask = without_later_keys(*mask, earlier_keys(query.sym_size(-2), key.sym_size(-2), 0, *mask));
   return at::native::scaled_dot_product_attention(query, key, value, mask, dropout, how.causal && !how.mask, how.scale,
                                                   how.grouped);
+}
+
+Tensor whole_bf16(const Tensor& query, const Tensor& key, const Tensor& value, const Attention& how) {
+  OptionalTensor mask = how.mask;
+  if (how.causal) {
+    const Tensor earlier = earlier_keys(query.size(-2), key.size(-2), 0, query);
+    mask = mask ? without_later_keys(*mask, earlier) : earlier;
+  }
+  return bf16_attention(query, key, value, mask, how);
 }
 
 struct Tile {
@@ -67,23 +140,25 @@ std::vector<Tile> tiles(const Tensor& query, const Tensor& key, const Attention&
   return found;
 }
 
-Tensor of_tile(const Tile& tile, const Tensor& query, const Tensor& key, const Tensor& value, const Attention& how) {
+Tensor of_tile(const Tile& tile, const Tensor& query, const Tensor& key, const Tensor& value, const Attention& how,
+               bool bf16 = false) {
   OptionalTensor mask = how.mask;
   if (mask && mask->dim() > 1 && mask->size(-2) != 1) mask = mask->narrow(-2, tile.first, tile.rows);
   if (how.causal) {
     const Tensor earlier = earlier_keys(tile.rows, tile.keys, tile.first, query);
     mask = mask ? without_later_keys(*mask, earlier) : earlier;
   }
+  if (bf16) return bf16_attention(query, key, value, mask, how);
   return at::native::scaled_dot_product_attention(query, key, value, mask, 0.0, false, how.scale, how.grouped);
 }
 
 Tensor rows_of(const Tensor& t, const Tile& tile) { return t.narrow(-2, tile.first, tile.rows); }
 Tensor keys_of(const Tensor& t, const Tile& tile) { return t.narrow(-2, 0, tile.keys); }
 
-Tensor in_tiles(const Tensor& query, const Tensor& key, const Tensor& value, const Attention& how) {
+Tensor in_tiles(const Tensor& query, const Tensor& key, const Tensor& value, const Attention& how, bool bf16 = false) {
   std::vector<Tensor> results;
   for (const Tile& tile : tiles(query, key, how))
-    results.push_back(of_tile(tile, rows_of(query, tile), keys_of(key, tile), keys_of(value, tile), how));
+    results.push_back(of_tile(tile, rows_of(query, tile), keys_of(key, tile), keys_of(value, tile), how, bf16));
   return at::cat(results, -2);
 }
 
@@ -143,35 +218,25 @@ struct InTiles : torch::autograd::Function<InTiles> {
   }
 };
 
-// torch.func's transforms know no operator with a backward of its own in C++.
-bool transformed() {
-  const auto& transforms = at::functorch::functorchTLSAccessor();
-  if (!transforms) return false;
-  try {
-    transforms->checkSupportsCppAutogradFunction();
-    return false;
-  } catch (const c10::Error&) {
-    return true;
-  }
-}
-
 bool fits_tiles(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                 double dropout) {
-  const auto known = [](const Tensor& t) {
-    const auto sizes = t.sym_sizes();
-    return t.dim() >= 2 && std::none_of(sizes.begin(), sizes.end(), [](const auto& s) { return s.is_symbolic(); });
-  };
-  return dropout == 0 && known(query) && known(key) && known(value) && (!mask || known(*mask) || mask->dim() < 2) &&
-         query.size(-2) > kTileRows && key.size(-2) == value.size(-2);
+  return dropout == 0 && known_sizes(query) && known_sizes(key) && known_sizes(value) &&
+         (!mask || known_sizes(*mask) || mask->dim() < 2) && query.size(-2) > kTileRows &&
+         key.size(-2) == value.size(-2);
 }
 
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                  double dropout, bool causal, std::optional<double> scale, bool grouped) {
   const Attention how{given_or_none(mask), causal, scale, grouped};
-  if (!fits_tiles(query, key, value, how.mask, dropout)) return whole(query, key, value, how, dropout);
-  const bool learned = query.requires_grad() || key.requires_grad() || value.requires_grad();
   const bool learned_mask = how.mask && how.mask->requires_grad();
-  if (!at::GradMode::is_enabled() || !(learned || learned_mask)) return in_tiles(query, key, value, how);
+  const bool learned = query.requires_grad() || key.requires_grad() || value.requires_grad() || learned_mask;
+  const bool inference = !at::GradMode::is_enabled() || !learned;
+  // sdpa_kernel(SDPBackend.MATH) asks for PyTorch's own parts
+  const bool bf16 = inference && dropout == 0 && at::globalContext().userEnabledFlashSDP() && !transformed() &&
+                    for_bf16(query, key, value, how.mask, grouped);
+  if (!fits_tiles(query, key, value, how.mask, dropout))
+    return bf16 ? whole_bf16(query, key, value, how) : whole(query, key, value, how, dropout);
+  if (inference) return in_tiles(query, key, value, how, bf16);
   if (learned_mask || transformed()) return whole(query, key, value, how, dropout);
   return InTiles::apply(query, key, value, how.mask, causal, scale, grouped);
 }
