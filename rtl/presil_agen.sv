@@ -30,8 +30,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   output logic        row_depthwise,
   output logic        row_emit,       // a sum is complete with this row; always, but in a window
   output logic [5:0]  row_x,          // depthwise: position in the window's row
-  output logic [1:0]  row_kx,         // and size of the kernel, 1 to 3
-  output logic [1:0]  row_ky,
+  output logic [2:0]  row_kx,         // and size of the kernel, 1 to WINDOW
+  output logic [2:0]  row_ky,
   output logic [31:0] row_index
 );
   logic unused;
@@ -47,7 +47,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [$clog2(ACC_ROWS)-1:0] s_acc_base, acc_base, acc;
   logic [7:0]  s_kx, s_ky, s_idx, s_idy, s_pad;
   logic s_bf16, s_first, s_half, s_skip, s_depthwise, s_two_x, s_two_y;
-  logic [1:0]  s_wx, s_wy;
+  logic [2:0]  s_wx, s_wy;
   logic [31:0] s_index;
 
   // depthwise: steps of one position, and results on each or every other of them
@@ -94,8 +94,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       s_depthwise <= desc.depthwise;
       s_two_x <= d_two_x;
       s_two_y <= d_two_y;
-      s_wx <= desc.kx[1:0];
-      s_wy <= desc.ky[1:0];
+      s_wx <= desc.kx[2:0];
+      s_wy <= desc.ky[2:0];
       s_ncb <= desc.ncb;
       s_lim_x <= desc.lim_x;
       s_lim_y <= desc.lim_y;
@@ -121,7 +121,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [15:0] nx, ny, ncb, lim_x, lim_y, x_stride, y_stride, cb_stride;
   logic [7:0]  kxn, kyn, idx, idy, pad;
   logic bf16, first, half, skip, depthwise, two_x, two_y;
-  logic [1:0]  wx, wy;
+  logic [2:0]  wx, wy;
   logic [31:0] id;
   logic [15:0] x, y, cb, cb_addr;
   logic [7:0]  kx, ky;
@@ -150,8 +150,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   assign blk_end = end_x && end_y;
 
   // position i of the window's row or column: a result ends there
-  function automatic logic ends(input logic [15:0] i, input logic [1:0] k, input logic two);
-    return i + 16'd1 >= {14'd0, k} && !(two && i[0] == k[0]);
+  function automatic logic ends(input logic [15:0] i, input logic [2:0] k, input logic two);
+    return i + 16'd1 >= {13'd0, k} && !(two && i[0] == k[0]);
   endfunction
   assign emit = !depthwise || (ends(x, wx, two_x) && ends(y, wy, two_y));
   assign desc_end = blk_end && end_kx && end_ky && end_cb;

@@ -7,12 +7,10 @@
 // one cycle later takes the new value from the accumulate stage, two cycles later from a copy taken
 // while it was written.
 // Depthwise (docs/isa.md section 4): the kernel's positions are the lanes, each with a weight and
-// an activation of its own for every cell. The last three words of each of three window rows are
-// kept; lane 3 * (rows up) + (words back). A row that completes no sum goes no further.
+// an activation of its own for every cell. The last WINDOW words of each of WINDOW window rows are
+// kept; lane WINDOW * (rows up) + (words back). A row that completes no sum goes no further.
 // Reset: the valid bits; payload is not reset. Errors: none.
-module presil_array import presil_config_pkg::*; #(
-  localparam int unsigned CELL_BITS = ($clog2(CELLS) > 4) ? $clog2(CELLS) : 4
-) (
+module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   input  logic                         clk,
   input  logic                         rst,
   // weights: word of one cell into one set
@@ -38,10 +36,12 @@ module presil_array import presil_config_pkg::*; #(
   input  logic                         row_last,      // last row of its descriptor
   input  logic                         row_depthwise,
   input  logic                         row_emit,      // a sum is complete
-  input  logic [1:0]                   row_kx, row_ky,
+  input  logic [2:0]                   row_kx, row_ky,
   input  logic [31:0]                  here [LANES/4],    // depthwise: row_data, or padding
   input  logic [31:0]                  above1 [LANES/4],  // and the words above it
   input  logic [31:0]                  above2 [LANES/4],
+  input  logic [31:0]                  above3 [LANES/4],
+  input  logic [31:0]                  above4 [LANES/4],
   input  logic                         row_half,
   input  logic [$clog2(ACC_ROWS)-1:0]  row_acc,
   input  logic [8*LANES-1:0]           row_data,
@@ -60,7 +60,6 @@ module presil_array import presil_config_pkg::*; #(
   output logic                         busy           // a row is in the pipeline
 );
   import presil_fp_pkg::*;
-  import presil_dot_pkg::*;
 
   localparam int unsigned PAIRS = LANES / 2;           // bf16 elements; pairs of int8 elements
   localparam int unsigned QUADS = LANES / 4;           // 32-bit pieces of an operand
@@ -74,7 +73,6 @@ module presil_array import presil_config_pkg::*; #(
   // 2 * 256 of the stored exponents + 268 + (G - 1)
   localparam logic [31:0] EXP_BIAS = 32'd779 + G;
 
-  localparam int unsigned POSITIONS = 9;               // of a depthwise kernel
   localparam int unsigned WLANES = (LANES > POSITIONS) ? LANES : POSITIONS;
   localparam int unsigned WPAIRS = (PAIRS > POSITIONS) ? PAIRS : POSITIONS;
 
@@ -93,22 +91,25 @@ module presil_array import presil_config_pkg::*; #(
   typedef logic [15:0] cells16_t [CELLS];
   cells16_t w8 [WLANES][2];
   cells_t wman [WPAIRS][2], wexp [WPAIRS][2], wsign [WPAIRS][2];
-  // the window: three rows, the latest word of each, the one before, and before that
-  typedef cells_t rows_t [3];
-  typedef cells16_t rows16_t [3];
-  rows_t man_0, man_1, man_2, exp_0, exp_1, exp_2;
-  rows16_t int_0, int_1, int_2;
-  logic [2:0] special_0, special_1, special_2;         // a bit for each row
-  logic [1:0] kx1, ky1;
+  // the window: its rows from the lowest up, of each the latest word, the one before, and so on
+  cells_t   mans [WINDOW][WINDOW], exps [WINDOW][WINDOW];
+  cells16_t window8 [WINDOW][WINDOW];
+  logic [WINDOW-1:0][WINDOW-1:0] specials_at;          // of each row, a bit for each word
+  logic [2:0] kx1, ky1;
+  logic row_far, far1;
+  assign row_far = row_kx > 3'(NEAR) || row_ky > 3'(NEAR);
+  assign far1 = kx1 > 3'(NEAR) || ky1 > 3'(NEAR);
   logic depthwise1, pad1;
   bytes_t r8;
   pairs_t rman, rexp;
   logic [1:0] wspecial;
   logic rspecial, special1;
-  logic [2:0] rows1;                                   // rows of the window that count
-  assign rows1 = {ky1 == 2'd3, ky1[1], 1'b1};
-  assign special1 = !depthwise1 ? rspecial
-    : |(rows1 & (special_0 | (kx1[1] ? special_1 : 3'd0) | ((kx1 == 2'd3) ? special_2 : 3'd0)));
+  always_comb begin
+    special1 = !depthwise1 && rspecial;
+    if (depthwise1)
+      for (int unsigned r = 0; r < WINDOW; r++)
+        if (r < 32'(ky1)) special1 |= |(specials_at[r] & ~({WINDOW{1'b1}} << kx1));
+  end
 
   logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2,
       half3, special2, forward3, copied3;
@@ -169,7 +170,17 @@ module presil_array import presil_config_pkg::*; #(
     return s;
   endfunction
 
-  // ---- depthwise: element c of a word is cell c's
+  // ---- depthwise: the word that comes in row r of the window; its element c is cell c's
+  function automatic quads_t comes(input int unsigned r);
+    case (r)
+      0:       comes = here;
+      1:       comes = above1;
+      2:       comes = above2;
+      3:       comes = above3;
+      default: comes = above4;
+    endcase
+  endfunction
+
   function automatic cells_t man_cells(input quads_t w, input logic [31:0] top);
     for (int unsigned c = 0; c < CELLS; c++) man_cells[c] = 32'd0;
     for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
@@ -207,26 +218,12 @@ module presil_array import presil_config_pkg::*; #(
   assign wgt_top = wgt_skip ? 32'd255 : 32'd256;
 
   always_ff @(posedge clk) begin
-    if (row_valid && row_depthwise) begin
-      if (row_bf16) begin
-        man_2 <= man_1;  exp_2 <= exp_1;  special_2 <= special_1;
-        man_1 <= man_0;  exp_1 <= exp_0;  special_1 <= special_0;
-        man_0[0] <= man_cells(here, row_top);
-        man_0[1] <= man_cells(above1, row_top);
-        man_0[2] <= man_cells(above2, row_top);
-        exp_0[0] <= exp_cells(here, row_top);
-        exp_0[1] <= exp_cells(above1, row_top);
-        exp_0[2] <= exp_cells(above2, row_top);
-        special_0 <= row_skip ? 3'd0 : {special_cells(above2), special_cells(above1),
-            special_cells(here)};
-      end else begin
-        int_2 <= int_1;
-        int_1 <= int_0;
-        int_0[0] <= int_cells(here);
-        int_0[1] <= int_cells(above1);
-        int_0[2] <= int_cells(above2);
-      end
-    end else if (row_valid) begin
+    if (row_valid && row_depthwise && row_bf16)
+      for (int unsigned r = 0; r < WINDOW; r++)
+        if (r < 32'(row_ky))
+          specials_at[r] <= {specials_at[r][WINDOW-2:0],
+              !row_skip && special_cells(comes(r))};
+    if (row_valid && !row_depthwise) begin
       if (row_bf16) begin
         if (row_pad) begin
           rman <= zeros();
@@ -379,81 +376,128 @@ module presil_array import presil_config_pkg::*; #(
     end
   endfunction
 
-  // ---- depthwise: lane 3 * r + k is row r's word k back; those beyond the kernel are left out
-  function automatic cells_t window_int8();
-    for (int unsigned c = 0; c < CELLS; c++) window_int8[c] = 32'd0;
-    for (int unsigned r = 0; r < 3; r++)
-      if (r < 32'(ky1)) begin
-        for (int unsigned c = 0; c < CELLS; c++)
-          window_int8[c] += product8(int_0[r][c], w8[3*r][set1][c]);
-        if (kx1[1])
-          for (int unsigned c = 0; c < CELLS; c++)
-            window_int8[c] += product8(int_1[r][c], w8[3*r + 1][set1][c]);
-        if (kx1 == 2'd3)
-          for (int unsigned c = 0; c < CELLS; c++)
-            window_int8[c] += product8(int_2[r][c], w8[3*r + 2][set1][c]);
-      end
+  // ---- depthwise: lane WINDOW * r + k is row r's word k back; those beyond the kernel count as
+  // zeros. A kernel of up to NEAR rows and columns needs the near lanes alone, and no time of a
+  // simulator goes into the others. Each sum is of one expression's kind, a carry-save tree.
+  function automatic logic [31:0] if_used(input int unsigned r, input int unsigned k,
+      input logic [2:0] ky, input logic [2:0] kx, input logic [31:0] v);
+    return (r < 32'(ky) && k < 32'(kx)) ? v : 32'd0;
   endfunction
 
-  // as row_tops, with the row that comes in the window
-  function automatic cells_t window_tops();
-    for (int unsigned c = 0; c < CELLS; c++) window_tops[c] = 32'd0;
-    for (int unsigned r = 0; r < 3; r++)
-      if (r < 32'(row_ky)) begin
-        automatic cells_t e;
-        e = exp_cells((r == 0) ? here : (r == 1) ? above1 : above2, row_top);
+  function automatic cells_t window_int8();
+    automatic cells_t far;
+    for (int unsigned c = 0; c < CELLS; c++) window_int8[c] = 32'd0;
+    for (int unsigned c = 0; c < CELLS; c++) far[c] = 32'd0;
+    for (int unsigned r = 0; r < NEAR; r++)
+      for (int unsigned k = 0; k < NEAR; k++)
         for (int unsigned c = 0; c < CELLS; c++)
-          window_tops[c] = larger(window_tops[c], e[c] + wexp[3*r][row_set][c]);
-        if (row_kx[1])
+          window_int8[c] += if_used(r, k, ky1, kx1,
+            product8(window8[r][k][c], w8[WINDOW*r + k][set1][c]));
+    if (far1) begin
+      for (int unsigned r = 0; r < WINDOW; r++)
+        for (int unsigned k = (r < NEAR) ? NEAR : 0; k < WINDOW; k++)
           for (int unsigned c = 0; c < CELLS; c++)
-            window_tops[c] = larger(window_tops[c], exp_0[r][c] + wexp[3*r + 1][row_set][c]);
-        if (row_kx == 2'd3)
+            far[c] += if_used(r, k, ky1, kx1,
+              product8(window8[r][k][c], w8[WINDOW*r + k][set1][c]));
+      for (int unsigned c = 0; c < CELLS; c++) window_int8[c] += far[c];
+    end
+  endfunction
+
+  // As row_tops, with the words that come in the window. The others have been in it for a cycle.
+  function automatic cells_t window_tops();
+    automatic cells_t far, e;
+    for (int unsigned c = 0; c < CELLS; c++) window_tops[c] = 32'd0;
+    for (int unsigned c = 0; c < CELLS; c++) far[c] = 32'd0;
+    for (int unsigned r = 0; r < NEAR; r++) begin
+      e = exp_cells(comes(r), row_top);
+      for (int unsigned c = 0; c < CELLS; c++)
+        window_tops[c] = larger(window_tops[c], larger(
+          top_of(r, 0, e[c] + wexp[WINDOW*r][row_set][c]),
+          larger(top_of(r, 1, exps[r][0][c] + wexp[WINDOW*r + 1][row_set][c]),
+                 top_of(r, 2, exps[r][1][c] + wexp[WINDOW*r + 2][row_set][c]))));
+    end
+    if (row_far) begin
+      for (int unsigned r = 0; r < WINDOW; r++) begin
+        if (r >= NEAR) begin
+          e = exp_cells(comes(r), row_top);
           for (int unsigned c = 0; c < CELLS; c++)
-            window_tops[c] = larger(window_tops[c], exp_1[r][c] + wexp[3*r + 2][row_set][c]);
+            far[c] = larger(far[c], larger(
+              top_of(r, 0, e[c] + wexp[WINDOW*r][row_set][c]),
+              larger(top_of(r, 1, exps[r][0][c] + wexp[WINDOW*r + 1][row_set][c]),
+                     top_of(r, 2, exps[r][1][c] + wexp[WINDOW*r + 2][row_set][c]))));
+        end
+        for (int unsigned c = 0; c < CELLS; c++)
+          far[c] = larger(far[c], larger(
+            top_of(r, 3, exps[r][2][c] + wexp[WINDOW*r + 3][row_set][c]),
+            top_of(r, 4, exps[r][3][c] + wexp[WINDOW*r + 4][row_set][c])));
       end
+      for (int unsigned c = 0; c < CELLS; c++) window_tops[c] = larger(window_tops[c], far[c]);
+    end
+  endfunction
+
+  function automatic logic [31:0] top_of(input int unsigned r, input int unsigned k,
+      input logic [31:0] exps_sum);
+    return if_used(r, k, row_ky, row_kx, exps_sum);
   endfunction
 
   function automatic double_t window_bf16();
+    automatic cells_t far;
     for (int unsigned c = 0; c < CELLS; c++) begin
       window_bf16[c] = 32'd0;
       window_bf16[CELLS + c] = tops1[c];
+      far[c] = 32'd0;
     end
-    for (int unsigned r = 0; r < 3; r++)
-      if (r < 32'(ky1)) begin
+    for (int unsigned r = 0; r < NEAR; r++)
+      for (int unsigned k = 0; k < NEAR; k++)
         for (int unsigned c = 0; c < CELLS; c++)
-          window_bf16[c] += term(man_0[r][c], wman[3*r][set1][c], wsign[3*r][set1][c],
-            tops1[c] - (exp_0[r][c] + wexp[3*r][set1][c]));
-        if (kx1[1])
+          window_bf16[c] += if_used(r, k, ky1, kx1, term(mans[r][k][c],
+            wman[WINDOW*r + k][set1][c], wsign[WINDOW*r + k][set1][c],
+            tops1[c] - (exps[r][k][c] + wexp[WINDOW*r + k][set1][c])));
+    if (far1) begin
+      for (int unsigned r = 0; r < WINDOW; r++)
+        for (int unsigned k = (r < NEAR) ? NEAR : 0; k < WINDOW; k++)
           for (int unsigned c = 0; c < CELLS; c++)
-            window_bf16[c] += term(man_1[r][c], wman[3*r + 1][set1][c], wsign[3*r + 1][set1][c],
-              tops1[c] - (exp_1[r][c] + wexp[3*r + 1][set1][c]));
-        if (kx1 == 2'd3)
-          for (int unsigned c = 0; c < CELLS; c++)
-            window_bf16[c] += term(man_2[r][c], wman[3*r + 2][set1][c], wsign[3*r + 2][set1][c],
-              tops1[c] - (exp_2[r][c] + wexp[3*r + 2][set1][c]));
-      end
+            far[c] += if_used(r, k, ky1, kx1, term(mans[r][k][c],
+              wman[WINDOW*r + k][set1][c], wsign[WINDOW*r + k][set1][c],
+              tops1[c] - (exps[r][k][c] + wexp[WINDOW*r + k][set1][c])));
+      for (int unsigned c = 0; c < CELLS; c++) window_bf16[c] += far[c];
+    end
   endfunction
 
   function automatic cells_t window_special();
     for (int unsigned c = 0; c < CELLS; c++) begin
       logic [31:0] s;
       s = 32'd0;
-      for (int unsigned r = 0; r < 3; r++)
-        if (r < 32'(ky1)) begin
-          s |= special_lane(man_0[r][c], exp_0[r][c], wman[3*r][set1][c], wexp[3*r][set1][c],
-              wsign[3*r][set1][c]);
-          if (kx1[1])
-            s |= special_lane(man_1[r][c], exp_1[r][c], wman[3*r + 1][set1][c],
-                wexp[3*r + 1][set1][c],
-              wsign[3*r + 1][set1][c]);
-          if (kx1 == 2'd3)
-            s |= special_lane(man_2[r][c], exp_2[r][c], wman[3*r + 2][set1][c],
-                wexp[3*r + 2][set1][c],
-              wsign[3*r + 2][set1][c]);
-        end
+      for (int unsigned r = 0; r < WINDOW; r++)
+        for (int unsigned k = 0; k < WINDOW; k++)
+          if (r < 32'(ky1) && k < 32'(kx1))
+            s |= special_lane(mans[r][k][c], exps[r][k][c], wman[WINDOW*r + k][set1][c],
+                wexp[WINDOW*r + k][set1][c], wsign[WINDOW*r + k][set1][c]);
       window_special[c] = (s[2] || s[1:0] == 2'd3) ? NAN32 : s[0] ? FP_INF : s[1]
           ? (FP_INF | FP_SIGN) : 32'd0;
     end
+  endfunction
+
+  // The words that come, into the kernel's rows of the window; the others one back. As put_int8.
+  function automatic void slide();
+    for (int unsigned r = 0; r < WINDOW; r++)
+      if (r < 32'(row_ky)) begin
+        for (int unsigned k = WINDOW - 1; k > 0; k--)
+          if (k < 32'(row_kx)) begin
+            if (row_bf16) begin
+              mans[r][k] = mans[r][k-1];
+              exps[r][k] = exps[r][k-1];
+            end else begin
+              window8[r][k] = window8[r][k-1];
+            end
+          end
+        if (row_bf16) begin
+          mans[r][0] = man_cells(comes(r), row_top);
+          exps[r][0] = exp_cells(comes(r), row_top);
+        end else begin
+          window8[r][0] = int_cells(comes(r));
+        end
+      end
   endfunction
 
   // sum * 2^(emax - 268 - (G - 1)), rounded once
@@ -566,6 +610,7 @@ module presil_array import presil_config_pkg::*; #(
       end
     end
     v1 <= row_valid && row_emit;
+    if (row_valid && row_depthwise) slide();
     if (wgt_valid) begin
       if (wgt_bf16)
         wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set])

@@ -4,7 +4,7 @@
 // in FIELD.
 // Combinational; looks only with `en`, so that a simulator pays once a descriptor. No state, no
 // errors of its own.
-module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
+module presil_check import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic        en,
   input  desc_t       desc,
   output logic [3:0]  code             // ERROR_*
@@ -85,7 +85,7 @@ module presil_check import presil_config_pkg::*; import presil_desc_pkg::*; (
   // The results' step is one or two positions of the window, whose rows the line buffer holds.
   function automatic logic bad_axis(input logic [15:0] s, input logic [15:0] d,
       input logic [7:0] k);
-    return k > 8'd3 || (s != d && 17'(s) != {d, 1'b0});
+    return k > 8'(presil_dot_pkg::WINDOW) || (s != d && 17'(s) != {d, 1'b0});
   endfunction
 
   function automatic logic bad_depthwise(input logic [31:0] nx);

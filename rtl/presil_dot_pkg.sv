@@ -7,6 +7,12 @@ package presil_dot_pkg;
   import presil_config_pkg::*;
 
   localparam logic [31:0] SIGN = 32'h8000_0000;
+  // rows and columns of the largest depthwise kernel; its positions are lanes
+  localparam int unsigned WINDOW = 5;
+  localparam int unsigned NEAR = 3;                    // of most
+  localparam int unsigned POSITIONS = WINDOW * WINDOW;
+  // of the array's port for weights: a cell, or a position
+  localparam int unsigned CELL_BITS = $clog2((CELLS > POSITIONS) ? CELLS : POSITIONS);
   localparam int unsigned LOG_PAIRS = $clog2(LANES / 2);
   // guard bits of the alignment
   localparam int unsigned G = (LOG_PAIRS > 5) ? 16 - LOG_PAIRS : 11;

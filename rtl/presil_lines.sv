@@ -1,34 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-// Line buffer of the depthwise mode (docs/isa.md section 4): the words of the two window rows
-// above, at the position of the row that comes.
-// The position is asked for one cycle before its word is there; above1 (one row up) and above2 (two
-// rows up) come with the word, which is kept then. Throughput: one word a cycle. A position that is
-// written while it is asked for (a window one position wide) is forwarded.
-// No reset: what is there before three rows have come is not looked at. Errors: with PARITY bad1
-// and bad2, in the first cycle of above1 and above2.
-module presil_lines import presil_config_pkg::*; #(
+// Line buffer of the depthwise mode (docs/isa.md section 4): the words of the WINDOW - 1 window
+// rows above, at the position of the row that comes.
+// The position is asked for one cycle before its word is there; above1 (one row up) to above4 come
+// with the word, which is kept then. Rows above the kernel are neither read nor kept. Throughput:
+// one word a cycle. A position that is written while it is asked for (a window one position wide)
+// is forwarded.
+// No reset: what is there before the kernel's rows have come is not looked at. Errors: with PARITY
+// `bad`, a bit for each line, in the first cycle of the words above.
+module presil_lines import presil_config_pkg::*, presil_dot_pkg::*; #(
   localparam int unsigned QUADS = LANES / 4
 ) (
-  input  logic        clk,
-  input  logic        ask,
-  input  logic [5:0]  ask_x,
-  input  logic        valid,        // a cycle after ask
-  input  logic [5:0]  x,
-  input  logic [31:0] word [QUADS],
-  output logic [31:0] above1 [QUADS],
-  output logic [31:0] above2 [QUADS],
-  output logic        bad1,
-  output logic        bad2
+  input  logic              clk,
+  input  logic              ask,
+  input  logic [2:0]        ask_rows,     // of the kernel
+  input  logic [5:0]        ask_x,
+  input  logic              valid,        // a cycle after ask
+  input  logic [2:0]        rows,
+  input  logic [5:0]        x,
+  input  logic [31:0]       word [QUADS],
+  output logic [31:0]       above1 [QUADS],
+  output logic [31:0]       above2 [QUADS],
+  output logic [31:0]       above3 [QUADS],
+  output logic [31:0]       above4 [QUADS],
+  output logic [WINDOW-2:0] bad
 );
   typedef logic [31:0] word_t [QUADS];
 
-  presil_ram_1r1w #(.ROWS(64), .FORWARD(1'b1), .PARITY(PARITY), .T(word_t)) u_line1 (.clk, .re(ask),
-      .raddr(ask_x), .q(above1), .we(valid), .waddr(x), .be(1'b1), .wdata(word), .bad(bad1));
-  presil_ram_1r1w #(.ROWS(64), .FORWARD(1'b1), .PARITY(PARITY), .T(word_t)) u_line2 (.clk, .re(ask),
-      .raddr(ask_x), .q(above2), .we(valid), .waddr(x), .be(1'b1), .wdata(above1), .bad(bad2));
+  // rows that the kernel reaches: asked for, and kept
+  logic [WINDOW-2:0] re, we;
+  always_comb
+    for (int unsigned i = 0; i < WINDOW - 1; i++) begin
+      re[i] = ask && 32'(ask_rows) > i + 1;
+      we[i] = valid && 32'(rows) > i + 1;
+    end
+
+  // An array of lines would be a copy of each word, in each cycle of a simulator.
+  presil_ram_1r1w #(.ROWS(64), .FORWARD(1'b1), .PARITY(PARITY), .T(word_t)) u_line1 (.clk,
+      .re(re[0]), .raddr(ask_x), .q(above1), .we(we[0]), .waddr(x), .be(1'b1), .wdata(word),
+      .bad(bad[0]));
+  presil_ram_1r1w #(.ROWS(64), .FORWARD(1'b1), .PARITY(PARITY), .T(word_t)) u_line2 (.clk,
+      .re(re[1]), .raddr(ask_x), .q(above2), .we(we[1]), .waddr(x), .be(1'b1), .wdata(above1),
+      .bad(bad[1]));
+  presil_ram_1r1w #(.ROWS(64), .FORWARD(1'b1), .PARITY(PARITY), .T(word_t)) u_line3 (.clk,
+      .re(re[2]), .raddr(ask_x), .q(above3), .we(we[2]), .waddr(x), .be(1'b1), .wdata(above2),
+      .bad(bad[2]));
+  presil_ram_1r1w #(.ROWS(64), .FORWARD(1'b1), .PARITY(PARITY), .T(word_t)) u_line4 (.clk,
+      .re(re[3]), .raddr(ask_x), .q(above4), .we(we[3]), .waddr(x), .be(1'b1), .wdata(above3),
+      .bad(bad[3]));
 
 `ifndef SYNTHESIS
   c_one_wide: cover property (@(posedge clk) ask && valid && x == ask_x);
   c_last: cover property (@(posedge clk) valid && x == 6'd63);
+  c_all: cover property (@(posedge clk) valid && 32'(rows) == WINDOW);
 `endif
 endmodule

@@ -103,7 +103,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic        rx;
   logic [3:0]  rx_slot;
   logic        waiting, working, pipe_empty;
-  logic        tr_open;
+  logic        tr_open, tr_open_early;
   logic        group_valid, group_last;
   logic [31:0] group_s, group_sw, group_pad, group_index;
   logic [LW:0] group_cols, group_bytes;
@@ -115,11 +115,11 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   presil_load_walk u_walk (.clk, .rst, .start, .start_desc, .start_index, .own_chunks, .full,
       .row_valid(row_valid && row_ready), .row_beats, .row_rel, .row_pos, .row_s, .row_last1,
       .row_last, .rows_full, .halt, .rx, .rx_slot, .rx_ready(rready), .stall, .pipe_empty, .tr_open,
-      .tr_busy, .waiting, .working, .piece_valid, .piece_done, .piece_full, .piece_conv,
-      .piece_term, .piece_half, .piece_tr, .piece_set, .piece_group, .piece_slot, .piece_shift,
-      .piece_k, .piece_vlo, .piece_vhi, .piece_mlo, .piece_mhi, .piece_addr, .piece_pad,
-      .group_valid, .group_last, .group_s, .group_sw, .group_pad, .group_index, .group_cols,
-      .group_bytes, .group_size, .err_valid(walk_err), .err_index(walk_err_index),
+      .tr_open_early, .tr_busy, .waiting, .working, .piece_valid, .piece_done, .piece_full,
+      .piece_conv, .piece_term, .piece_half, .piece_tr, .piece_set, .piece_group, .piece_slot,
+      .piece_shift, .piece_k, .piece_vlo, .piece_vhi, .piece_mlo, .piece_mhi, .piece_addr,
+      .piece_pad, .group_valid, .group_last, .group_s, .group_sw, .group_pad, .group_index,
+      .group_cols, .group_bytes, .group_size, .err_valid(walk_err), .err_index(walk_err_index),
       .err_addr(walk_err_addr));
 
   logic [31:0] x [NW];
@@ -182,10 +182,10 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [31:0] seq_pad;
   presil_load_columns u_columns (.clk, .rst, .group_valid, .group_last, .group_s, .group_sw,
       .group_pad, .group_index, .group_cols, .group_bytes, .group_size,
-      .rows_in((row_lo || row_hi) && row_group), .rows_set(row_set), .open(tr_open), .busy(tr_busy),
-      .hold(stall), .col_go, .col_set(seq_set), .col_j(seq_j), .col_size(seq_size),
-      .col_bytes(seq_bytes), .col_pad(seq_pad), .col_valid, .col_addr, .col_done,
-      .err_valid(tr_err), .err_index(tr_err_index), .err_addr(tr_err_addr));
+      .rows_in((row_lo || row_hi) && row_group), .rows_set(row_set), .open(tr_open),
+      .open_early(tr_open_early), .busy(tr_busy), .hold(stall), .col_go, .col_set(seq_set),
+      .col_j(seq_j), .col_size(seq_size), .col_bytes(seq_bytes), .col_pad(seq_pad), .col_valid,
+      .col_addr, .col_done, .err_valid(tr_err), .err_index(tr_err_index), .err_addr(tr_err_addr));
   presil_transpose u_transpose (.clk, .row_lo, .row_hi, .row_set, .row_k, .row, .col_en(col_go),
       .col_set(seq_set), .col_j(seq_j), .col_size(seq_size), .col_bytes(seq_bytes), .pad(seq_pad),
       .col);

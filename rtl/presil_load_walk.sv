@@ -31,6 +31,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   input  logic          stall,
   input  logic          pipe_empty,
   input  logic          tr_open,             // the transposer has room for the next group
+  input  logic          tr_open_early,       // if that has two rows or more
   input  logic          tr_busy,             // it holds a group
   output logic          waiting,             // for beats
   output logic          working,             // a piece was issued
@@ -134,7 +135,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
       need = base + (d_conv ? (vhi - wlo) << 1 : vhi) - 32'd1;
       need = slot0 + (need >> LW) + 32'd1;
       ready = !p_need || (got - need) < 32'h8000_0000;
-      if (d_tr && w_k == 7'd0 && !half && !tr_open) ready = 1'b0;
+      if (d_tr && w_k == 7'd0 && !half && !(w_last1 ? tr_open : tr_open_early)) ready = 1'b0;
       out  = !d_tr && (w_s >> LW) >= WORDS;
       p_go = ready && !halt;
       // what no later piece needs is free
@@ -181,7 +182,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     out = !d_have && queued != 3'd0
        && (!(d_conv || d_tr) || (pipe_empty && !tr_busy && !group_valid)
            || {d_conv, d_tr} == {dq_term[dq_tail] != CONV_NONE, dq_tr[dq_tail]});
-    group_valid <= p_row_end && d_tr && w_last1;
+    if (!stall) group_valid <= p_row_end && d_tr && w_last1;
     if (p_word_end && !p_chunk_end) begin
       w_pos <= w_pos + 50'(len);  w_left <= w_left - len;  w_s <= w_s + d_sw;
     end else if (p_chunk_end && !p_row_end) begin
@@ -249,7 +250,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
       rows_held <= 9'd0;  rq_head <= 8'd0;  rq_tail <= 8'd0;  w_have <= 1'b0;  w_half <= 1'b0;
       slot0 <= 32'd0;  got <= 32'd0;  freed <= 32'd0;  released <= 32'd0;  piece_valid <= 1'b0;
       w_set <= 1'b0;
-      d_conv <= 1'b0;  d_tr <= 1'b0;
+      d_conv <= 1'b0;  d_tr <= 1'b0;  group_valid <= 1'b0;
     end
   end
 
@@ -269,7 +270,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     piece_valid && piece_half && !piece_tr);
   c_chunks: cover property (@(posedge clk) disable iff (rst) w_have && w_n0 != 16'd0);
   c_group_waits: cover property (@(posedge clk) disable iff (rst)
-    w_have && d_tr && w_k == 7'd0 && !w_half && !tr_open);
+    w_have && d_tr && w_k == 7'd0 && !w_half && !tr_open_early);
   c_change: cover property (@(posedge clk) disable iff (rst)
     !d_have && queued != 3'd0 && (d_conv || d_tr) && !pipe_empty);
 `endif

@@ -8,7 +8,7 @@
 // Reset: synchronous, active high; memories and payload are not reset. Errors: none of its own;
 // act_index and wgt_index name the descriptor of the request on the port, for the scratchpad's
 // range check. PARITY: acc_bad and line_bad are of the row that has come in this cycle.
-module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
+module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot_pkg::*; (
   input  logic              clk,
   input  logic              rst,
   input  logic              start_valid,
@@ -60,14 +60,13 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
 
   logic row_depthwise, row_emit;
   logic [5:0] row_x;
-  logic [1:0] row_kx, row_ky;
+  logic [2:0] row_kx, row_ky;
 
   presil_agen u_agen (.clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc),
       .index(start_index), .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte,
       .row_acc, .row_end, .row_last, .row_first, .row_half, .row_bf16, .row_skip, .row_depthwise,
       .row_emit, .row_x, .row_kx, .row_ky, .row_index(act_index));
 
-  localparam int unsigned CELL_BITS = ($clog2(CELLS) > 4) ? $clog2(CELLS) : 4;
   logic arr_wgt_set, arr_wgt_bf16, arr_wgt_skip, arr_wgt_absent, arr_wgt_first, arr_wgt_depthwise,
       arr_wgt_valid, wgt_busy;
   logic [CELL_BITS-1:0] arr_wgt_cell;
@@ -87,7 +86,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
 
   typedef struct packed {
     logic pad, set, first, last, half, bf16, skip, depthwise, emit;
-    logic [1:0] kx, ky;
+    logic [2:0] kx, ky;
     logic [5:0] x;
     logic [7:0] pad_byte;
     logic [ROW_BITS-1:0] acc;
@@ -116,13 +115,16 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [31:0] here [LANES/4];
   logic [31:0] above1 [LANES/4];
   logic [31:0] above2 [LANES/4];
-  logic bad1, bad2;
+  logic [31:0] above3 [LANES/4];
+  logic [31:0] above4 [LANES/4];
+  logic [WINDOW-2:0] bad_line;
   assign row_there = p2_valid && (p2.pad || act_rvalid);
   always_comb
     for (int unsigned i = 0; i < LANES / 4; i++)
       here[i] = p2.pad ? (p2.bf16 ? 32'd0 : {4{p2.pad_byte}}) : act_rdata[32*i +: 32];
-  presil_lines u_lines (.clk, .ask(p1_valid && p1.depthwise), .ask_x(p1.x),
-      .valid(row_there && p2.depthwise), .x(p2.x), .word(here), .above1, .above2, .bad1, .bad2);
+  presil_lines u_lines (.clk, .ask(p1_valid && p1.depthwise), .ask_rows(p1.ky), .ask_x(p1.x),
+      .valid(row_there && p2.depthwise), .rows(p2.ky), .x(p2.x), .word(here), .above1, .above2,
+      .above3, .above4, .bad(bad_line));
 
   // ---- array and accumulators
   logic next_re, next_half, m_re, m_half, m_we, m_whalf, m_wlast, array_busy;
@@ -135,12 +137,12 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
       .wgt_absent(arr_wgt_absent), .wgt_first(arr_wgt_first), .wgt_depthwise(arr_wgt_depthwise),
       .wgt_data(wgt_rdata[8*LANES-1:0]), .row_valid(row_there), .row_pad(p2.pad),
       .row_depthwise(p2.depthwise), .row_emit(p2.emit), .row_kx(p2.kx), .row_ky(p2.ky), .here,
-      .above1, .above2, .row_pad_byte(p2.pad_byte), .row_bf16(p2.bf16), .row_skip(p2.skip),
-      .row_set(p2.set), .row_first(p2.first), .row_last(p2.last), .row_half(p2.half),
-      .row_acc(p2.acc), .row_data(act_rdata[8*LANES-1:0]), .acc_next_re(next_re),
-      .acc_next_half(next_half), .acc_re(m_re), .acc_half(m_half), .acc_raddr(m_raddr), .acc_q(m_q),
-      .acc_we(m_we), .acc_whalf(m_whalf), .acc_waddr(m_waddr), .acc_wdata(m_wdata),
-      .acc_wlast(m_wlast), .busy(array_busy));
+      .above1, .above2, .above3, .above4, .row_pad_byte(p2.pad_byte), .row_bf16(p2.bf16),
+      .row_skip(p2.skip), .row_set(p2.set), .row_first(p2.first), .row_last(p2.last),
+      .row_half(p2.half), .row_acc(p2.acc), .row_data(act_rdata[8*LANES-1:0]),
+      .acc_next_re(next_re), .acc_next_half(next_half), .acc_re(m_re), .acc_half(m_half),
+      .acc_raddr(m_raddr), .acc_q(m_q), .acc_we(m_we), .acc_whalf(m_whalf), .acc_waddr(m_waddr),
+      .acc_wdata(m_wdata), .acc_wlast(m_wlast), .busy(array_busy));
 
   logic m_re0, m_re1, m_half_q, e_half_q;
   assign m_re0 = m_re && !m_half;
@@ -167,11 +169,17 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*; (
     assign acc_bad          = bad_half0 || bad_half1;
     assign acc_bad_epilogue = bad_half0 ? read0 : read1;
     assign acc_bad_row      = bad_half0 ? 32'(row0) : ACC_ROWS + 32'(row1);
-    assign line_bad         = bad1 || bad2;
-    assign line_bad_at      = (bad1 ? 32'd0 : 32'd64) + 32'(p2.x);
+    logic [31:0] line;                                       // the lowest that is bad
+    always_comb begin
+      line = 32'd0;
+      for (int unsigned i = WINDOW - 1; i > 0; i--)
+        if (bad_line[i-1]) line = i - 1;
+    end
+    assign line_bad         = |bad_line;
+    assign line_bad_at      = 64 * line + 32'(p2.x);
   end else begin : g_plain
     logic unused_bad;
-    assign unused_bad       = &{1'b0, bad_half0, bad_half1, bad1, bad2};
+    assign unused_bad       = &{1'b0, bad_half0, bad_half1, bad_line};
     assign acc_bad          = 1'b0;
     assign acc_bad_epilogue = 1'b0;
     assign acc_bad_row      = 32'd0;

@@ -6,12 +6,10 @@
 // row may be granted once all words of its block have been, and a set may be requested again once
 // the last row of its old block has been granted.
 // A depthwise block has a word for each of the kernel's positions instead; it goes to the lane that
-// its activation has in the window: three a row, counted from the kernel's last position.
+// its activation has in the window: WINDOW a row, counted from the kernel's last position.
 // Throughput: one word a cycle, without a bubble between blocks or descriptors. Reset: synchronous.
 // Errors: none.
-module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
-  localparam int unsigned CELL_BITS = ($clog2(CELLS) > 4) ? $clog2(CELLS) : 4
-) (
+module presil_weights import presil_config_pkg::*, presil_desc_pkg::*, presil_dot_pkg::*; (
   input  logic        clk,
   input  logic        rst,
   input  logic        halt,           // request nothing more
@@ -64,7 +62,8 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*; #(
 
   logic p_valid, p_set, p_bf16, p_skip, p_absent, p_first, p_depthwise;
   logic [CELL_BITS-1:0] p_cell, lane;
-  assign lane = CELL_BITS'(kx_left - 8'd1) + CELL_BITS'(3) * CELL_BITS'(ky_left - 8'd1);
+  assign lane = CELL_BITS'(kx_left - 8'd1)
+      + CELL_BITS'(WINDOW) * CELL_BITS'(ky_left - 8'd1);
   assign busy = p_valid || arr_valid;
 
   always_ff @(posedge clk) begin

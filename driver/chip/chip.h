@@ -31,7 +31,7 @@ enum { LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3, CHIP_ENGINES = 4, VECTOR =
 #define CHIP_RING_LOG2 16u
 #define CHIP_SEGMENT_LIMIT 16000u /* descriptors of one launch: below the ring's size */
 #define CHIP_TERMS 3u
-enum { CHIP_WINDOW_KERNEL = 3, CHIP_WINDOW_POSITIONS = 64 }; /* what a depthwise MATRIX holds: docs/isa.md, FIELD */
+enum { CHIP_WINDOW_KERNEL = 5, CHIP_WINDOW_POSITIONS = 64 }; /* what a depthwise MATRIX holds: docs/isa.md, FIELD */
 
 enum { LOOK_CYCLES = 4 * PRESIL_CAUSES, LOOKS }; /* engine * causes + cause, cycles */
 

@@ -8,7 +8,7 @@
 #define TWIN_TOKENS 20
 #define TWIN_MAX_CELLS 256
 #define TWIN_MAX_LANES 512
-#define TWIN_DEPTH_KERNEL 3 /* most rows and columns of a depthwise kernel */
+#define TWIN_DEPTH_KERNEL 5 /* most rows and columns of a depthwise kernel */
 #define TWIN_DEPTH_ROW 64   /* most positions of a row of its window */
 
 typedef struct {

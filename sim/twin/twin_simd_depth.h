@@ -114,8 +114,10 @@ INLINE void depth_bf16_cells(const twin_dims *dims, const twin_depth *row, uint3
 static void depth_bf16(const twin_dims *dims, const twin_depth *row) {
     uint32_t c = 0;
     for (; c < row->used; c += WIDTH) {
-        if (row->ky == 3 && row->kx == 3) /* the common kernel, unrolled */
+        if (row->ky == 3 && row->kx == 3) /* the common kernels, unrolled */
             depth_bf16_cells(dims, row, c, 3, 3);
+        else if (row->ky == 5 && row->kx == 5)
+            depth_bf16_cells(dims, row, c, 5, 5);
         else
             depth_bf16_cells(dims, row, c, row->ky, row->kx);
     }

@@ -24,7 +24,7 @@ WORD = C.word_bytes
 FILLED = 300  # words of the scratchpad, from 0
 ACTIVATIONS, WEIGHTS, PARAMETERS, RESULT = 0, 100, 200, 250
 HALF = 1
-WINDOW = dict(depthwise=1, nx=2, ny=2, kx=2, ky=3, dx=1, dy=1, lim_x=9, lim_y=9, x_stride=1, y_stride=7)
+WINDOW = dict(depthwise=1, nx=2, ny=2, kx=2, ky=5, dx=1, dy=1, lim_x=9, lim_y=9, x_stride=1, y_stride=7)
 WINDOW |= dict(wgt_x_stride=1, wgt_y_stride=2, act_base=ACTIVATIONS, wgt_base=WEIGHTS, half=HALF)
 
 
@@ -112,6 +112,9 @@ FLIPS = [
     ("before window", in_line(1, 1, 0, PAR), 2, LINE, 1),
     ("before window", in_line(2, 1, 8 * C.lanes - 1), 2, LINE, 64 + 1),
     ("before window", in_line(2, 0, C.lanes // 4 - 1, PAR), 2, LINE, 64),
+    ("before window", in_line(3, 0, 5), 2, LINE, 128),
+    ("before window", in_line(4, 1, 8 * C.lanes - 1), 2, LINE, 192 + 1),
+    ("before window", in_line(4, 2, 0, PAR), 2, LINE, 192 + 2),
 ]
 
 

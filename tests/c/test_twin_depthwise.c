@@ -71,7 +71,7 @@ static const uint8_t *activation(const presil_desc *d, const uint8_t *spad, uint
 /* Cell c of output (x, y) after the descriptor, `old` before it. */
 static uint32_t plain_cell(const presil_config *c, const presil_desc *d, const uint8_t *spad, uint32_t x, uint32_t y,
                            uint32_t cell, uint32_t old) {
-    uint16_t a[9], w[9];
+    uint16_t a[25], w[25];
     uint32_t n = 0, word = c->word_bytes;
     int32_t sum = 0;
     if (cell >= c->lanes / (presil_matrix_dtype(d) == PRESIL_DTYPE_BF16 ? 2 : 1))
@@ -108,7 +108,7 @@ static void fill(const presil_config *c, uint8_t *spad, int bf16, uint64_t *stat
 
 static presil_desc random_depthwise(const presil_config *c, int bf16, uint64_t *state) {
     uint32_t nx = 1 + below(state, 20), ny = 1 + below(state, c->acc_rows / nx < 6 ? c->acc_rows / nx : 6);
-    presil_desc d = depthwise(bf16, nx, ny, 1 + below(state, 3), 1 + below(state, 3));
+    presil_desc d = depthwise(bf16, nx, ny, 1 + below(state, 5), 1 + below(state, 5));
     const uint32_t dx = below(state, 3) ? 1 : 5, dy = below(state, 3) ? 1 : 2;
     presil_matrix_dx_set(&d, dx);
     presil_matrix_dy_set(&d, dy);
@@ -216,8 +216,9 @@ void test_depthwise_fields(void **unused) {
     } while (0)
 #define REFUSED(change) FIELDS(PRESIL_ERROR_FIELD, change)
 #define ALLOWED(change) FIELDS(PRESIL_ERROR_NONE, change)
-    REFUSED(presil_matrix_kx_set(d, 4));
-    REFUSED(presil_matrix_ky_set(d, 4));
+    ALLOWED((presil_matrix_kx_set(d, 5), presil_matrix_ky_set(d, 5)));
+    REFUSED(presil_matrix_kx_set(d, 6));
+    REFUSED(presil_matrix_ky_set(d, 6));
     REFUSED(presil_matrix_ncb_set(d, 2));
     REFUSED(presil_matrix_idx_set(d, 2));
     REFUSED(presil_matrix_idy_set(d, 2));
@@ -239,7 +240,7 @@ void test_depthwise_fields(void **unused) {
     ALLOWED((presil_matrix_nx_set(d, 1), presil_matrix_ny_set(d, 64)));
     presil_desc plain = sound;
     presil_matrix_depthwise_set(&plain, 0);
-    presil_matrix_kx_set(&plain, 4);
+    presil_matrix_kx_set(&plain, 6);
     presil_matrix_dy_set(&plain, 0);
     assert_int_equal(status_of(&plain, &error), PRESIL_ERROR_NONE);
 #undef REFUSED

@@ -162,7 +162,7 @@ def broken_limit(d, config):
 
 
 def broken_depthwise(d):
-    if max(d.kx, d.ky) > 3 or (d.ncb, d.idx, d.idy) != (1, 1, 1):
+    if max(d.kx, d.ky) > 5 or (d.ncb, d.idx, d.idy) != (1, 1, 1):
         return True
     if d.sx not in (d.dx, 2 * d.dx) or d.sy not in (d.dy, 2 * d.dy):
         return True

@@ -118,18 +118,18 @@ class Reduction:
 
 
 def pieces(size, stride=1, dilation=1):
-    """Section 5, depthwise: a kernel's axis cut in pieces of at most three, as ranges."""
+    """Section 5, depthwise: a kernel's axis cut in pieces of at most five, as ranges."""
     if dilation > 1:
         return [range(at, at + 1) for at in range(size)]
-    if stride == 1 or (stride == 2 and size <= 3):
-        return threes(range(size))
-    return [piece for rest in range(min(stride, size)) for piece in threes(range(rest, size, stride))]
+    if stride == 1 or (stride == 2 and size <= 5):
+        return fives(range(size))
+    return [piece for rest in range(min(stride, size)) for piece in fives(range(rest, size, stride))]
 
 
-def threes(positions):
-    """As few pieces of at most three as there can be, the longest first."""
+def fives(positions):
+    """As few pieces of at most five as there can be, the longest first."""
     out = []
-    for left in range(-(-len(positions) // 3), 0, -1):
+    for left in range(-(-len(positions) // 5), 0, -1):
         length = -(-len(positions) // left)
         out.append(positions[:length])
         positions = positions[length:]

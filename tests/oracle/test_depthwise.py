@@ -115,8 +115,8 @@ def test_specials_stay_in_their_cell(skip, absent):
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_pieces_of_a_kernel_are_the_operators_order(stride):
-    """bf16 on tiny: 5x4 over eight channels as descriptors of at most 3x3; oracle.operators has the same bits."""
-    r, (ky, kx), size = rng("pieces"), (5, 4), 9
+    """bf16 on tiny: 7x6 over eight channels as descriptors of at most 5x5; oracle.operators has the same bits."""
+    r, (ky, kx), size = rng("pieces"), (7, 6), 11
     x = [[[[bf16(r, 117, 137) for _ in range(size)] for _ in range(size)] for _ in range(8)]]
     w = [[[[bf16(r, 117, 137) for _ in range(kx)] for _ in range(ky)]] for _ in range(8)]
     want = operators.conv2d(x, w, dtype="bf16", lanes=16, cells=8, groups=8, stride=(stride, stride), padding=(2, 1))
@@ -125,9 +125,9 @@ def test_pieces_of_a_kernel_are_the_operators_order(stride):
     pixels = [("H", [x[0][c][i][j] for c in range(8)]) for i in range(size) for j in range(size)]
     kernel = [("H", [w[c][0][y][v] for c in range(8)]) for y in range(ky) for v in range(kx)]
     cut = {  # (first, count) of rows, of columns
-        1: [((0, 3), (3, 2)), ((0, 2), (2, 2))],
-        2: [((0, 3), (1, 2)), ((0, 2), (1, 2))],
-        3: [((0, 2), (1, 2), (2, 1)), ((0, 2), (1, 1), (2, 1))],
+        1: [((0, 4), (4, 3)), ((0, 3), (3, 3))],
+        2: [((0, 4), (1, 3)), ((0, 3), (1, 3))],
+        3: [((0, 3), (1, 2), (2, 2)), ((0, 2), (1, 2), (2, 2))],
     }[stride]
     sums = []
     for (y0, rows), (x0, columns) in itertools.product(*cut):

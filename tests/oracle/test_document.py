@@ -159,22 +159,24 @@ def test_group_blocks():
 
 def test_depthwise_text():
     """Section 5 depthwise: the pieces of a kernel, their order, and both sides of each limit."""
-    assert "(7: 3, 2, 2)" in DOCUMENT
-    assert [len(r) for r in pieces(7)] == [3, 2, 2]
-    assert [[len(r) for r in pieces(k)] for k in range(1, 7)] == [[1], [2], [3], [2, 2], [3, 2], [3, 3]]
+    assert "(11: 4, 4, 3)" in DOCUMENT
+    assert [len(r) for r in pieces(11)] == [4, 4, 3]
+    assert [[len(r) for r in pieces(k)] for k in range(1, 9)] == [[1], [2], [3], [4], [5], [3, 3], [4, 3], [4, 4]]
     listed = lambda *axis: [list(r) for r in pieces(*axis)]
-    assert listed(3, 2) == [[0, 1, 2]] and listed(5, 2) == [[0, 2, 4], [1, 3]]
-    assert listed(3, 3) == [[0], [1], [2]] and listed(8, 2) == [[0, 2], [4, 6], [1, 3], [5, 7]]
+    assert listed(3, 2) == [[0, 1, 2]] and listed(5, 2) == [[0, 1, 2, 3, 4]]
+    assert listed(3, 3) == [[0], [1], [2]] and listed(12, 2) == [[0, 2, 4], [6, 8, 10], [1, 3, 5], [7, 9, 11]]
+    assert listed(6, 2) == [[0, 2, 4], [1, 3, 5]]
     assert listed(3, 1, 2) == [[0], [1], [2]] and listed(2, 7) == [[0], [1]]
     base = dict(channels=96, element_bytes=2, lanes=64, cells=32, out_channels=96, groups=96)
-    r = Reduction(kernel=(4, 2), **base)
+    r = Reduction(kernel=(6, 1), **base)
     assert r.blocks(r.cell_group(40)) == [
-        ((0, 0, 40, 41), (0, 1, 40, 41), (1, 0, 40, 41), (1, 1, 40, 41)),
-        ((2, 0, 40, 41), (2, 1, 40, 41), (3, 0, 40, 41), (3, 1, 40, 41)),
+        ((0, 0, 40, 41), (1, 0, 40, 41), (2, 0, 40, 41)),
+        ((3, 0, 40, 41), (4, 0, 40, 41), (5, 0, 40, 41)),
     ]
-    five = Reduction(kernel=(5, 5), **base)
-    corners = [(b[0][:2], b[-1][:2]) for b in five.blocks(0)]
-    assert corners == [((0, 0), (2, 2)), ((0, 3), (2, 4)), ((3, 0), (4, 2)), ((3, 3), (4, 4))]
+    assert [len(b) for b in Reduction(kernel=(5, 5), **base).blocks(0)] == [25]
+    seven = Reduction(kernel=(7, 7), **base)
+    corners = [(b[0][:2], b[-1][:2]) for b in seven.blocks(0)]
+    assert corners == [((0, 0), (3, 3)), ((0, 4), (3, 6)), ((4, 0), (6, 3)), ((4, 4), (6, 6))]
     for same in (dict(stride=(2, 1)), dict(stride=(1, 3)), dict(dilation=(1, 2)), dict(kernel=(64, 1))):
         assert Reduction(**dict(kernel=(1, 1)) | base | same).depthwise
     for other in (

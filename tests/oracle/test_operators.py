@@ -117,7 +117,7 @@ def check_blocks(reduction):
         ]
         assert len(seen) == len(set(seen))
         assert set(product(range(ky), range(kx), range(low, high))) <= set(seen)
-        most = 9 if reduction.depthwise else reduction.n
+        most = 25 if reduction.depthwise else reduction.n
         blocks = reduction.blocks(reduction.cell_group(o))
         assert all(sum(c1 - c0 for *_, c0, c1 in block) <= most for block in blocks)
 

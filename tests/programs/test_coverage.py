@@ -47,6 +47,8 @@ def depthwise_features(f):
         yield "a row of a window as long as it can be"
     if step == 2 and f["kx"] == 1 and f["nx"] > 1:
         yield "a window with columns of no use"
+    if f["kx"] == f["ky"] == 5:
+        yield "a window as large as it can be"
     if f["dx"] > 1 and f["lim_x"] > 1:
         yield "a window that is dilated"
     if f["nx"] == 1 and f["ny"] > 3:

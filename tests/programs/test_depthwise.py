@@ -28,6 +28,15 @@ CORNERS = {
     "a row of 64, no kernel": dict(nx=64, lim_x=64),
     "a row of 64, stride 2": dict(nx=31, sx=2, kx=3, ky=2, sy=2, oy=-1, lim_x=64, lim_y=9),
     "a row of 63, every other of no use": dict(nx=32, sx=2, lim_x=63),
+    "a kernel of 5x5 and no more": dict(kx=5, ky=5, lim_x=5, lim_y=5),
+    "a row of 64, 5x5": dict(nx=60, kx=5, ky=5, ny=1, lim_x=64, lim_y=5),
+    "5x5": dict(nx=6, ny=5, kx=5, ky=5, ox=-2, oy=-2, lim_x=6, lim_y=6),
+    "5x5, stride 2": dict(nx=4, ny=3, sx=2, sy=2, kx=5, ky=5, ox=-2, oy=-2, lim_x=9, lim_y=8),
+    "one column, 5x5": dict(ny=12, kx=5, ky=5, ox=-2, oy=-2, lim_x=5, lim_y=12),
+    "4x5": dict(nx=7, ny=3, kx=4, ky=5, ox=-1, oy=-4, lim_x=9, lim_y=6),
+    "5x2": dict(nx=7, ny=3, kx=5, ky=2, ox=-4, oy=-1, lim_x=9, lim_y=6),
+    "1x4": dict(nx=7, ny=3, ky=4, oy=-1, lim_x=9, lim_y=6),
+    "4x1": dict(nx=7, ny=3, kx=4, ox=-1, lim_x=9, lim_y=6),
     "3x1": dict(nx=9, ny=3, kx=3, ox=-1, lim_x=9, lim_y=3),
     "1x3": dict(nx=9, ny=3, ky=3, oy=-1, lim_x=9, lim_y=3),
     "2x2": dict(nx=5, ny=5, kx=2, ky=2, ox=-1, oy=-1, lim_x=4, lim_y=4),
@@ -86,7 +95,7 @@ def program(c, bf16, fields):
         corner | dict(first=0, skip_special=1, absent=1),
         plain | dict(signal=3),
     ]
-    loads = [words(IN, WGT, ACT, c), words(IN + WGT * c.word_bytes, 20 + c.cells, WGT, c, signal=1)]
+    loads = [words(IN, WGT, ACT, c), words(IN + WGT * c.word_bytes, 40 + c.cells, WGT, c, signal=1)]
     waits = 1 << 4, 1 << 5 | 1 << 12  # the second for the first one's STORE too
     dumps = [d for half in (0, 1) for d in dump(c, half, rows, OUT + half * HALF, waits[half])]
     return [*loads, *(encode("MATRIX", **m) for m in matrices), *dumps], rows

@@ -18,6 +18,10 @@ void load_look(performance *p) {
     p->queue[LOAD].done = l->out.valid && !refused && l->out.done;
     l->stall = l->parked || (refused && !(in_plain && !in_done && in_addr != l->out.addr));
     l->refused = refused;
+    const load_group *leaving = &l->group[l->column_set];
+    l->open = l->groups + (l->groups && l->group_valid) < 2;
+    l->open_early =
+        l->open || (l->groups + l->group_valid == 2 && l->full[l->column_set] && l->column + 3 >= leaving->columns);
     l->drained = !l->p.valid && !l->b.valid && !l->c.valid && !l->groups && !l->group_valid && !l->column_valid;
     l->written = (load_piece){
         .valid = l->column_valid, .done = l->column_done, .addr = l->column_addr, .bank = bank_of(p, l->column_addr)};
@@ -36,7 +40,7 @@ static void step_columns(performance *p) {
         l->column_valid = true;
         l->column_addr = (uint32_t)(l->group[set].sp >> p->log2_word);
         l->column_done = last && l->group[set].last;
-        l->group[set].sp += l->group[set].step;
+        if (!last) l->group[set].sp += l->group[set].step;
         l->column++;
         if (last) {
             l->column = 0;
@@ -44,7 +48,7 @@ static void step_columns(performance *p) {
             l->column_set = !set;
         }
     }
-    if (l->group_valid) {
+    if (l->group_valid && !l->stall) {
         l->group[l->group_head] = l->group_next;
         l->group_head = !l->group_head;
         l->groups++;
@@ -115,7 +119,7 @@ static walk_step walk_piece(performance *p) {
     const int64_t base = l->w.rel + l->position - (l->conv ? off << 1 : off) + (l->conv && half ? word : 0),
                   need = base + (l->conv ? (to - low) << 1 : to) - 1;
     bool ready = !needs || (int32_t)(l->got - (l->slot0 + (uint32_t)(need >> p->log2_word) + 1)) >= 0;
-    if (l->tr && !l->k && !half && l->groups + l->group_valid > 1) ready = false;
+    if (l->tr && !l->k && !half && !(l->w.last1 ? l->open : l->open_early)) ready = false;
     free_window(p, l);
     s.go = ready;
     if (!ready) return s;
@@ -196,7 +200,7 @@ static void step_walk(performance *p) {
     if (!l->stall) l->working = s.go;
     l->waiting = l->have && !l->stall && !s.go;
     const bool pop = l->d && l->row_count && (!l->have || (s.row_end && !l->w.last)), ends = s.row_end && l->w.last;
-    l->group_valid = s.row_end && l->tr && l->w.last1;
+    if (!l->stall) l->group_valid = s.row_end && l->tr && l->w.last1;
     if (l->have) advance(p, l, &s);
     if (s.row_end && !pop) l->have = false;
     if (pop) take_row(l);

@@ -91,6 +91,7 @@ typedef struct {
     load_group group[2], group_next;
     uint32_t groups, column, column_addr;
     bool group_valid, full[2], group_head, column_set, column_valid, column_done;
+    bool open, open_early; /* for a further group; for one of two rows or more */
 } load_engine;
 
 typedef struct {

@@ -101,14 +101,14 @@ def later_errors(r, kind):
 def depthwise_errors(r, f):
     """Changes of a MATRIX that make a wrong one with `depthwise`."""
     if not f.get("depthwise"):
-        broken = max(f["kx"], f["ky"]) > 3 or (f["ncb"], f["idx"], f["idy"]) != (1, 1, 1)
+        broken = max(f["kx"], f["ky"]) > 5 or (f["ncb"], f["idx"], f["idy"]) != (1, 1, 1)
         strides = [(f["sx"], f["dx"]), (f["sy"], f["dy"])]
         return [{"depthwise": 1}] if broken or any(s not in (d, 2 * d) for s, d in strides) else []
-    out = [{name: v} for name in ("kx", "ky") for v in (4, r.randint(4, 255))]
+    out = [{name: v} for name in ("kx", "ky") for v in (6, r.randint(6, 255))]
     out += [{name: v} for name in ("ncb", "idx", "idy") for v in (2, r.randint(2, 255))]
     out += [{f"d{a}": 0} for a in "xy"] + [{f"s{a}": 2 * f[f"d{a}"] + 1} for a in "xy" if f[f"d{a}"] < 1 << 15]
     out += [{f"d{a}": f[f"s{a}"] + 1} for a in "xy" if f[f"s{a}"] < 65535]
-    return out + [{"nx": 64, "ny": 1, "acc_base": 0, "kx": r.choice((2, 3))}]  # a row of more than 64 positions
+    return out + [{"nx": 64, "ny": 1, "acc_base": 0, "kx": r.choice((2, 5))}]  # a row of more than 64 positions
 
 
 def decode(r, c, order, at=None):

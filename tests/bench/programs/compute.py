@@ -49,7 +49,7 @@ def depthwise(r, c, acts, weights, rows_done):
     nx, ny = r.randint(1, 9), r.randint(1, 5)
     if r.random() < 0.35:
         nx, ny = r.choice(((1, 1), (1, r.randint(1, 40)), (r.choice((r.randint(1, 64), 64, 64)), 1)))
-    kx, ky = r.choice(((3, 3), (3, 3), (r.randint(1, 3), r.randint(1, 3)), (3, 1), (1, 3), (1, 1)))
+    kx, ky = r.choice(((3, 3), (5, 5), (r.randint(1, 5), r.randint(1, 5)), (3, 1), (1, 4), (1, 1)))
     step_x, step_y = r.choice((1, 1, 2)), r.choice((1, 1, 2))
     while (columns := (nx - 1) * step_x + kx) > ROW_LIMIT:
         nx -= 1
