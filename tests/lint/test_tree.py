@@ -139,3 +139,31 @@ def test_lines_fit_a_diff():
             if len(line) > columns_allowed(path, line, in_code_block):
                 long.append(f"{path}:{number}: {len(line)} columns")
     assert not long, "\n".join(long[:50])
+
+
+def undocumented(body: str):
+    """Numbers of the lines that declare ports or parameters of a module without a comment of three slashes, on the line
+    or on the one above. Clock and reset say what they are."""
+    header, before = False, ""
+    for number, line in enumerate(body.splitlines(), 1):
+        header = (header or line.startswith("module ")) and not line.startswith(");")
+        declared = line.partition("//")[0]
+        if header and re.match(r"\s*(input|output|inout|parameter)\b", line):
+            named = re.search(r"\b(clk|rst),?\s*$", declared) or "///" in line or before.lstrip().startswith("///")
+            if not named:
+                yield number
+        before = line
+
+
+def test_ports_and_parameters_of_the_chip_are_documented():
+    found, modules = [], 0
+    for path, body in texts():
+        if path.suffix == ".sv" and path.parts[0] == "rtl":
+            modules += body.count("\nmodule ")
+            found += [f"{path}:{number}" for number in undocumented(body)]
+    assert modules > 30 and not found, "\n".join(found[:50])
+
+
+def test_a_port_without_a_comment_is_found():
+    body = "module m (\n  input logic clk,\n  /// bytes\n  input logic [7:0] a,\n  output logic b, // c\n);\n"
+    assert list(undocumented(body)) == [5]
