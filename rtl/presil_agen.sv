@@ -11,28 +11,28 @@
 module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic        clk,
   input  logic        rst,
-  input  logic        in_valid,       // MATRIX descriptor
-  output logic        in_ready,
-  input  matrix_t     desc,
-  input  logic [31:0] index,
-  output logic        row_valid,      // a row waits to be read
-  input  logic        row_take,
-  output logic [15:0] row_addr,       // scratchpad word of an inside row
-  output logic        row_pad,        // outside: not read
-  output logic [7:0]  row_pad_byte,
-  output logic [$clog2(ACC_ROWS)-1:0] row_acc,
-  output logic        row_end,        // last row of its weight block
-  output logic        row_last,       // last row of its descriptor
-  output logic        row_first,      // the old accumulator counts as +0
-  output logic        row_half,
-  output logic        row_bf16,
-  output logic        row_skip,
-  output logic        row_depthwise,
-  output logic        row_emit,       // a sum is complete with this row; always, but in a window
-  output logic [5:0]  row_x,          // depthwise: position in the window's row
-  output logic [2:0]  row_kx,         // and size of the kernel, 1 to WINDOW
-  output logic [2:0]  row_ky,
-  output logic [31:0] row_index
+  input  logic        in_valid,       /// MATRIX descriptor
+  output logic        in_ready,       /// room for the one behind the running one
+  input  matrix_t     desc,           /// its fields, with in_valid
+  input  logic [31:0] index,          /// its ring count
+  output logic        row_valid,      /// a row waits to be read; stays, with row_*, until row_take
+  input  logic        row_take,       /// the row is granted in this cycle
+  output logic [15:0] row_addr,       /// scratchpad word of an inside row
+  output logic        row_pad,        /// outside: not read, every lane is padding
+  output logic [7:0]  row_pad_byte,   /// padding of int8; bf16 is padded with zeros
+  output logic [$clog2(ACC_ROWS)-1:0] row_acc,  /// accumulator row of its sums, in row_half
+  output logic        row_end,        /// last row of its weight block
+  output logic        row_last,       /// last row of its descriptor
+  output logic        row_first,      /// the old accumulator counts as +0
+  output logic        row_half,       /// accumulator half, 0 or 1
+  output logic        row_bf16,       /// elements are bf16, else int8
+  output logic        row_skip,       /// field skip_special: infinities and NaNs count as zeros
+  output logic        row_depthwise,  /// the row is a position of a depthwise window
+  output logic        row_emit,       /// a sum is complete with this row; always, but in a window
+  output logic [5:0]  row_x,          /// depthwise: position in the window's row
+  output logic [2:0]  row_kx,         /// and columns of the kernel, 1 to WINDOW
+  output logic [2:0]  row_ky,         /// and its rows, 1 to WINDOW
+  output logic [31:0] row_index       /// ring count of its descriptor
 );
   logic unused;
   assign unused = &desc;                 // the fields of others, too

@@ -11,18 +11,18 @@ module presil_lines import presil_config_pkg::*, presil_dot_pkg::*; #(
   localparam int unsigned QUADS = LANES / 4
 ) (
   input  logic              clk,
-  input  logic              ask,
-  input  logic [2:0]        ask_rows,     // of the kernel
-  input  logic [5:0]        ask_x,
-  input  logic              valid,        // a cycle after ask
-  input  logic [2:0]        rows,
-  input  logic [5:0]        x,
-  input  logic [31:0]       word [QUADS],
-  output logic [31:0]       above1 [QUADS],
-  output logic [31:0]       above2 [QUADS],
-  output logic [31:0]       above3 [QUADS],
-  output logic [31:0]       above4 [QUADS],
-  output logic [WINDOW-2:0] bad
+  input  logic              ask,          /// a word comes in the next cycle; read what is above it
+  input  logic [2:0]        ask_rows,     /// rows of the kernel, 1 to WINDOW
+  input  logic [5:0]        ask_x,        /// position of the word in the window's row
+  input  logic              valid,        /// the word is there, a cycle after ask: keep it
+  input  logic [2:0]        rows,         /// as ask_rows, of this word
+  input  logic [5:0]        x,            /// as ask_x, of this word
+  input  logic [31:0]       word [QUADS],  /// the word, padding included, in 32-bit pieces
+  output logic [31:0]       above1 [QUADS],  /// the word one window row up, a cycle after ask
+  output logic [31:0]       above2 [QUADS],  /// two rows up
+  output logic [31:0]       above3 [QUADS],  /// three rows up
+  output logic [31:0]       above4 [QUADS],  /// four rows up
+  output logic [WINDOW-2:0] bad           /// bit i: wrong parity in above<i+1>; 0 without PARITY
 );
   typedef logic [31:0] word_t [QUADS];
 

@@ -11,39 +11,39 @@
 module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot_pkg::*; (
   input  logic              clk,
   input  logic              rst,
-  input  logic              start_valid,
-  output logic              start_ready,
-  input  matrix_t           start_desc,
-  input  logic [31:0]       start_index,
-  output logic              done,           // one cycle for each completed descriptor, in order
-  output logic              active,
-  output logic [3:0]        cause,          // of the oldest descriptor, while active
-  input  logic              halt,
-  output logic              idle,
-  output logic              act_valid,      // scratchpad read port: activations
-  output logic [15:0]       act_addr,
-  output logic [31:0]       act_index,
-  input  logic              act_ready,
-  input  logic              act_rvalid,
-  input  logic [8*WORD-1:0] act_rdata,
-  output logic              wgt_valid,      // scratchpad read port: weights
-  output logic [15:0]       wgt_addr,
-  output logic [31:0]       wgt_index,
-  input  logic              wgt_ready,
-  input  logic              wgt_rvalid,
-  input  logic [8*WORD-1:0] wgt_rdata,
-  // accumulator read port of the epilogue: acc_q one cycle later
-  input  logic              acc_re,
-  input  logic              acc_half,
-  input  logic [$clog2(ACC_ROWS)-1:0] acc_row,
-  output logic [31:0]       acc_q [CELLS],
-  // the read port of half h belongs to this engine in the next cycle: no acc_re then
-  output logic [1:0]        acc_taken,
-  output logic              acc_bad,
-  output logic              acc_bad_epilogue,   // who read it: the epilogue
-  output logic [31:0]       acc_bad_row,        // half * ACC_ROWS + row
-  output logic              line_bad,
-  output logic [31:0]       line_bad_at         // (rows above - 1) * 64 + position
+  input  logic              start_valid,    /// descriptor is there, its tokens are taken
+  output logic              start_ready,    /// it is taken in this cycle; 0 under halt
+  input  matrix_t           start_desc,     /// valid with start_valid, checked at decode
+  input  logic [31:0]       start_index,    /// its ring count
+  output logic              done,           /// one cycle for each completed descriptor, in order
+  output logic              active,         /// holds a descriptor that is not done
+  output logic [3:0]        cause,          /// CAUSE_* of the oldest descriptor, while active
+  input  logic              halt,  /// start and request nothing more; rows on their way end
+  output logic              idle,  /// nothing on its way; under halt descriptors may be left
+  output logic              act_valid,      /// scratchpad read port: activations
+  output logic [15:0]       act_addr,       /// word address
+  output logic [31:0]       act_index,      /// ring count of the request's descriptor
+  input  logic              act_ready,      /// grant, in the cycle of the request
+  input  logic              act_rvalid,     /// two cycles after the grant
+  input  logic [8*WORD-1:0] act_rdata,      /// word; the first LANES bytes count
+  output logic              wgt_valid,      /// scratchpad read port: weights
+  output logic [15:0]       wgt_addr,       /// word address
+  output logic [31:0]       wgt_index,      /// ring count of the request's descriptor
+  input  logic              wgt_ready,      /// grant, in the cycle of the request
+  input  logic              wgt_rvalid,     /// two cycles after the grant
+  input  logic [8*WORD-1:0] wgt_rdata,      /// word; the first LANES bytes count
+  /// accumulator read port of the epilogue: acc_q one cycle later
+  input  logic              acc_re,         /// read; never of a half told as taken for this cycle
+  input  logic              acc_half,       /// half that is read, with acc_re
+  input  logic [$clog2(ACC_ROWS)-1:0] acc_row,  /// row of the half, with acc_re
+  output logic [31:0]       acc_q [CELLS],  /// sums, int32 or fp32 as their descriptor left them
+  /// the read port of half h belongs to this engine in the next cycle: no acc_re then
+  output logic [1:0]        acc_taken,      /// bit h for half h
+  output logic              acc_bad,        /// a row of wrong parity; 0 without PARITY
+  output logic              acc_bad_epilogue,  /// who read it: 1 the epilogue, 0 this engine
+  output logic [31:0]       acc_bad_row,    /// half * ACC_ROWS + row
+  output logic              line_bad,       /// a word above of wrong parity; 0 without PARITY
+  output logic [31:0]       line_bad_at     /// (rows above - 1) * 64 + position
 );
   localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
 

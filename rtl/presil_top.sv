@@ -7,63 +7,65 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
 ) (
   input  logic              clk,
   input  logic              rst,
-  output logic              irq,            // level: (IRQ_STATUS & IRQ_ENABLE) != 0
+  output logic              irq,             /// level: (IRQ_STATUS & IRQ_ENABLE) != 0
+  /// AXI4-Lite slave, the registers (docs/registers.md): byte address of a write
   input  logic [11:0]       s_axil_awaddr,
-  input  logic [2:0]        s_axil_awprot,
-  input  logic              s_axil_awvalid,
-  output logic              s_axil_awready,
-  input  logic [31:0]       s_axil_wdata,
-  input  logic [3:0]        s_axil_wstrb,
-  input  logic              s_axil_wvalid,
-  output logic              s_axil_wready,
-  output logic [1:0]        s_axil_bresp,
-  output logic              s_axil_bvalid,
-  input  logic              s_axil_bready,
-  input  logic [11:0]       s_axil_araddr,
-  input  logic [2:0]        s_axil_arprot,
-  input  logic              s_axil_arvalid,
-  output logic              s_axil_arready,
-  output logic [31:0]       s_axil_rdata,
-  output logic [1:0]        s_axil_rresp,
-  output logic              s_axil_rvalid,
-  input  logic              s_axil_rready,
-  output logic [3:0]        m_axi_awid,     // 0 store
-  output logic [39:0]       m_axi_awaddr,   // WORD-aligned
-  output logic [7:0]        m_axi_awlen,
-  output logic [2:0]        m_axi_awsize,   // log2(WORD)
-  output logic [1:0]        m_axi_awburst,  // INCR
-  output logic              m_axi_awlock,   // normal
-  output logic [3:0]        m_axi_awcache,  // register BUS_ATTRIBUTES, as the two below
-  output logic [2:0]        m_axi_awprot,
-  output logic [3:0]        m_axi_awqos,
-  output logic              m_axi_awvalid,
-  input  logic              m_axi_awready,
-  output logic [8*WORD-1:0] m_axi_wdata,
-  output logic [WORD-1:0]   m_axi_wstrb,
-  output logic              m_axi_wlast,
-  output logic              m_axi_wvalid,
-  input  logic              m_axi_wready,
-  input  logic [3:0]        m_axi_bid,
-  input  logic [1:0]        m_axi_bresp,
-  input  logic              m_axi_bvalid,
-  output logic              m_axi_bready,
-  output logic [3:0]        m_axi_arid,     // 0 load, 1 descriptor fetch
-  output logic [39:0]       m_axi_araddr,   // WORD-aligned
-  output logic [7:0]        m_axi_arlen,
-  output logic [2:0]        m_axi_arsize,
-  output logic [1:0]        m_axi_arburst,
-  output logic              m_axi_arlock,
-  output logic [3:0]        m_axi_arcache,
-  output logic [2:0]        m_axi_arprot,
-  output logic [3:0]        m_axi_arqos,
-  output logic              m_axi_arvalid,
-  input  logic              m_axi_arready,
-  input  logic [3:0]        m_axi_rid,
-  input  logic [8*WORD-1:0] m_axi_rdata,
-  input  logic [1:0]        m_axi_rresp,
-  input  logic              m_axi_rlast,
-  input  logic              m_axi_rvalid,
-  output logic              m_axi_rready
+  input  logic [2:0]        s_axil_awprot,   /// not looked at
+  input  logic              s_axil_awvalid,  /// address is there; stays until awready
+  output logic              s_axil_awready,  /// address is taken in this cycle
+  input  logic [31:0]       s_axil_wdata,    /// one register of 32 bits
+  input  logic [3:0]        s_axil_wstrb,    /// bytes of wdata that are written
+  input  logic              s_axil_wvalid,   /// data are there; stay until wready
+  output logic              s_axil_wready,   /// data are taken in this cycle
+  output logic [1:0]        s_axil_bresp,    /// always OKAY, unknown registers too
+  output logic              s_axil_bvalid,   /// write is done; stays until bready
+  input  logic              s_axil_bready,   /// software's side takes the response
+  input  logic [11:0]       s_axil_araddr,   /// byte address of a read
+  input  logic [2:0]        s_axil_arprot,   /// not looked at
+  input  logic              s_axil_arvalid,  /// address is there; stays until arready
+  output logic              s_axil_arready,  /// address is taken in this cycle
+  output logic [31:0]       s_axil_rdata,    /// the register, with rvalid; 0 where there is none
+  output logic [1:0]        s_axil_rresp,    /// always OKAY, unknown registers too
+  output logic              s_axil_rvalid,   /// data are there; stay until rready
+  input  logic              s_axil_rready,   /// software's side takes the data
+  /// AXI4 master, the memory: ID of a write's address, always 0 (STORE)
+  output logic [3:0]        m_axi_awid,
+  output logic [39:0]       m_axi_awaddr,    /// byte address, WORD-aligned; within 4 KiB
+  output logic [7:0]        m_axi_awlen,     /// beats of the burst - 1
+  output logic [2:0]        m_axi_awsize,    /// log2(WORD): all beats are whole
+  output logic [1:0]        m_axi_awburst,   /// 1: INCR
+  output logic              m_axi_awlock,    /// 0: normal
+  output logic [3:0]        m_axi_awcache,   /// register BUS_ATTRIBUTES, as the two below
+  output logic [2:0]        m_axi_awprot,    /// the same as arprot
+  output logic [3:0]        m_axi_awqos,     /// the same as arqos
+  output logic              m_axi_awvalid,   /// stays with its address until awready
+  input  logic              m_axi_awready,   /// address is taken in this cycle
+  output logic [8*WORD-1:0] m_axi_wdata,     /// one beat: byte i is of address + i
+  output logic [WORD-1:0]   m_axi_wstrb,     /// bytes to write; none while a stopped launch drains
+  output logic              m_axi_wlast,     /// last beat of its burst
+  output logic              m_axi_wvalid,    /// with its burst's address or after it, never before
+  input  logic              m_axi_wready,    /// beat is taken in this cycle
+  input  logic [3:0]        m_axi_bid,       /// not looked at: all writes have one ID
+  input  logic [1:0]        m_axi_bresp,     /// bit 1: SLVERR or DECERR; bit 0 is not looked at
+  input  logic              m_axi_bvalid,    /// the oldest burst outstanding is answered
+  output logic              m_axi_bready,    /// always 1
+  output logic [3:0]        m_axi_arid,      /// 0 LOAD, 1 descriptor fetch
+  output logic [39:0]       m_axi_araddr,    /// byte address, WORD-aligned; within 4 KiB
+  output logic [7:0]        m_axi_arlen,     /// beats of the burst - 1
+  output logic [2:0]        m_axi_arsize,    /// log2(WORD): all beats are whole
+  output logic [1:0]        m_axi_arburst,   /// 1: INCR
+  output logic              m_axi_arlock,    /// 0: normal
+  output logic [3:0]        m_axi_arcache,   /// register BUS_ATTRIBUTES, as the two below
+  output logic [2:0]        m_axi_arprot,    /// of fetches and LOAD alike
+  output logic [3:0]        m_axi_arqos,     /// of fetches and LOAD alike
+  output logic              m_axi_arvalid,   /// stays with its address until arready
+  input  logic              m_axi_arready,   /// address is taken in this cycle
+  input  logic [3:0]        m_axi_rid,       /// bit 0 as arid; the others are not looked at
+  input  logic [8*WORD-1:0] m_axi_rdata,     /// one beat: byte i is of address + i
+  input  logic [1:0]        m_axi_rresp,     /// bit 1: SLVERR or DECERR; bit 0 is not looked at
+  input  logic              m_axi_rlast,     /// last beat of its burst
+  input  logic              m_axi_rvalid,    /// IDs in any order, one ID in request order
+  output logic              m_axi_rready     /// LOAD has room, whatever the ID of the beat is
 );
   // ---- parameters ---------------------------------------------------------------------------
   if (LANES % 8 != 0 || LANES < 8 || LANES > 128) begin : g_lanes

@@ -12,27 +12,27 @@
 module presil_weights import presil_config_pkg::*, presil_desc_pkg::*, presil_dot_pkg::*; (
   input  logic        clk,
   input  logic        rst,
-  input  logic        halt,           // request nothing more
-  input  logic        in_valid,       // MATRIX descriptor
-  output logic        in_ready,
-  input  matrix_t     desc,
-  input  logic [31:0] index,
-  input  logic        block_done,     // the last row of a block is granted in this cycle
-  output logic        block_ready,    // the oldest unfinished block's weights are all granted
-  output logic        row_set,        // and lie in this set
-  output logic        rd_valid,       // scratchpad read port
-  output logic [15:0] rd_addr,
-  output logic [31:0] rd_index,
-  input  logic        rd_ready,
-  output logic        arr_valid,      // two cycles after the grant, beside the data: where it goes
-  output logic        arr_set,
-  output logic [CELL_BITS-1:0] arr_cell,   // depthwise: the lane
-  output logic        arr_first,      // of its block
-  output logic        arr_depthwise,
-  output logic        arr_bf16,
-  output logic        arr_skip,
-  output logic        arr_absent,
-  output logic        busy            // words on their way
+  input  logic        halt,           /// request nothing more
+  input  logic        in_valid,       /// MATRIX descriptor
+  output logic        in_ready,       /// also in the cycle of the last grant of the one before
+  input  matrix_t     desc,           /// its fields, with in_valid
+  input  logic [31:0] index,          /// its ring count
+  input  logic        block_done,     /// the last row of a block is granted in this cycle
+  output logic        block_ready,    /// the oldest unfinished block's weights are all granted
+  output logic        row_set,        /// and lie in this set, 0 or 1
+  output logic        rd_valid,       /// scratchpad read port
+  output logic [15:0] rd_addr,        /// word address
+  output logic [31:0] rd_index,       /// ring count of the request's descriptor
+  input  logic        rd_ready,       /// grant, in the cycle of the request
+  output logic        arr_valid,      /// two cycles after the grant, beside the data: where it goes
+  output logic        arr_set,        /// set that takes the word, 0 or 1
+  output logic [CELL_BITS-1:0] arr_cell,  /// cell of the word; depthwise: the lane
+  output logic        arr_first,      /// first word of its block
+  output logic        arr_depthwise,  /// a lane's weights for all cells, else all lanes of a cell
+  output logic        arr_bf16,       /// elements are bf16, else int8
+  output logic        arr_skip,       /// field skip_special: infinities and NaNs count as zeros
+  output logic        arr_absent,     /// field absent: bf16 code 0x0001 contributes nothing
+  output logic        busy            /// words are granted and have not all come
 );
   logic unused;
   assign unused = &desc;                 // the fields of others, too
