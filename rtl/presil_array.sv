@@ -13,51 +13,51 @@
 module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   input  logic                         clk,
   input  logic                         rst,
-  // weights: word of one cell into one set
-  input  logic                         wgt_valid,
-  input  logic                         wgt_set,
-  input  logic [CELL_BITS-1:0]         wgt_cell,      // depthwise: lane
-  input  logic                         wgt_first,     // of its block
-  input  logic                         wgt_depthwise,
-  input  logic                         wgt_bf16,
-  input  logic                         wgt_skip,      // specials are zeros
-  // the code 0x0001 contributes nothing, not even with infinity
-  input  logic                         wgt_absent,
-  input  logic [8*LANES-1:0]           wgt_data,
-  // activation row
-  input  logic                         row_valid,
-  // every lane is row_pad_byte (int8) or zero (bf16)
-  input  logic                         row_pad,
-  input  logic [7:0]                   row_pad_byte,
-  input  logic                         row_bf16,
-  input  logic                         row_skip,
-  input  logic                         row_set,
-  input  logic                         row_first,     // the old accumulator counts as +0
-  input  logic                         row_last,      // last row of its descriptor
-  input  logic                         row_depthwise,
-  input  logic                         row_emit,      // a sum is complete
-  input  logic [2:0]                   row_kx, row_ky,
-  input  logic [31:0]                  here [LANES/4],    // depthwise: row_data, or padding
-  input  logic [31:0]                  above1 [LANES/4],  // and the words above it
-  input  logic [31:0]                  above2 [LANES/4],
-  input  logic [31:0]                  above3 [LANES/4],
-  input  logic [31:0]                  above4 [LANES/4],
-  input  logic                         row_half,
-  input  logic [$clog2(ACC_ROWS)-1:0]  row_acc,
-  input  logic [8*LANES-1:0]           row_data,
-  // accumulators
-  output logic                         acc_next_re,   // acc_re of the next cycle
-  output logic                         acc_next_half,
-  output logic                         acc_re,
-  output logic                         acc_half,
-  output logic [$clog2(ACC_ROWS)-1:0]  acc_raddr,
-  input  logic [31:0]                  acc_q [CELLS],
-  output logic                         acc_we,
-  output logic                         acc_whalf,
-  output logic [$clog2(ACC_ROWS)-1:0]  acc_waddr,
-  output logic [31:0]                  acc_wdata [CELLS],
-  output logic                         acc_wlast,
-  output logic                         busy           // a row is in the pipeline
+  /// weights: word of one cell (depthwise: of one lane) into one set; wgt_* with wgt_valid
+  input  logic                         wgt_valid,     /// a word comes; it is taken at once
+  input  logic                         wgt_set,       /// set it goes to, 0 or 1
+  input  logic [CELL_BITS-1:0]         wgt_cell,      /// cell; depthwise: lane
+  input  logic                         wgt_first,     /// first word of its block
+  input  logic                         wgt_depthwise,  /// a lane of all cells, else all of a cell
+  input  logic                         wgt_bf16,      /// elements are bf16, else int8
+  input  logic                         wgt_skip,      /// infinities and NaNs are zeros
+  /// the code 0x0001 contributes nothing, not even with infinity
+  input  logic                         wgt_absent,    /// of bf16 only
+  input  logic [8*LANES-1:0]           wgt_data,      /// LANES/2 bf16 or LANES int8 elements
+  /// activation row; row_* and the words are valid with row_valid
+  input  logic                         row_valid,     /// a row comes; it is taken at once
+  /// every lane is row_pad_byte (int8) or zero (bf16)
+  input  logic                         row_pad,       /// row_data is not looked at
+  input  logic [7:0]                   row_pad_byte,  /// with row_pad
+  input  logic                         row_bf16,      /// elements are bf16, else int8
+  input  logic                         row_skip,      /// infinities and NaNs are zeros
+  input  logic                         row_set,       /// set of weights it is multiplied by
+  input  logic                         row_first,     /// the old accumulator counts as +0
+  input  logic                         row_last,      /// last row of its descriptor
+  input  logic                         row_depthwise,  /// a position of a window: here, above
+  input  logic                         row_emit,      /// a sum is complete
+  input  logic [2:0]                   row_kx, row_ky,  /// depthwise: kernel size, 1 to WINDOW
+  input  logic [31:0]                  here [LANES/4],  /// depthwise: row_data, or padding
+  input  logic [31:0]                  above1 [LANES/4],  /// and the words above it, one row up
+  input  logic [31:0]                  above2 [LANES/4],  /// two rows up
+  input  logic [31:0]                  above3 [LANES/4],  /// three rows up
+  input  logic [31:0]                  above4 [LANES/4],  /// four rows up
+  input  logic                         row_half,      /// accumulator half of the sum
+  input  logic [$clog2(ACC_ROWS)-1:0]  row_acc,       /// accumulator row of the half
+  input  logic [8*LANES-1:0]           row_data,      /// element 0 in the lowest bits
+  /// accumulators: acc_q comes one cycle after acc_re, acc_we one after that
+  output logic                         acc_next_re,   /// acc_re of the next cycle
+  output logic                         acc_next_half,  /// and acc_half
+  output logic                         acc_re,        /// read the old row; not if it counts as +0
+  output logic                         acc_half,      /// with acc_re
+  output logic [$clog2(ACC_ROWS)-1:0]  acc_raddr,     /// with acc_re
+  input  logic [31:0]                  acc_q [CELLS],  /// the old row, int32 or fp32
+  output logic                         acc_we,        /// write the new row; always possible
+  output logic                         acc_whalf,     /// with acc_we
+  output logic [$clog2(ACC_ROWS)-1:0]  acc_waddr,     /// with acc_we
+  output logic [31:0]                  acc_wdata [CELLS],  /// int32 or fp32, with acc_we
+  output logic                         acc_wlast,     /// with acc_we: its descriptor is done
+  output logic                         busy           /// a row is in the pipeline
 );
   import presil_fp_pkg::*;
 

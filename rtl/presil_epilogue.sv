@@ -12,33 +12,33 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
 ) (
   input  logic              clk,
   input  logic              rst,
-  input  logic              start_valid,
-  output logic              start_ready,
-  input  epilogue_t         start_desc,
-  input  logic [31:0]       start_index,
-  output logic              done,           // one cycle for each completed descriptor, in order
-  output logic              active,
-  output logic [3:0]        cause,          // of the oldest descriptor, while active
-  input  logic              halt,
-  output logic              idle,
-  output logic              acc_re,         // accumulator read port: acc_q one cycle later
-  output logic              acc_half,
-  output logic [$clog2(ACC_ROWS)-1:0] acc_row,
-  input  logic [31:0]       acc_q [CELLS],
-  input  logic [1:0]        acc_taken,      // the read port of half h is taken in the next cycle
-  output logic              res_valid,      // scratchpad read port: parameters and residual
-  output logic [32-LOG_WORD:0] res_addr,
-  output logic [31:0]       res_index,
-  input  logic              res_ready,
-  input  logic              res_rvalid,
-  input  logic [8*WORD-1:0] res_rdata,
-  output logic              epi_valid,      // scratchpad write port
-  output logic [32-LOG_WORD:0] epi_addr,
-  output logic [31:0]       epi_index,
-  output logic [8*WORD-1:0] epi_data,
-  output logic [WORD-1:0]   epi_mask,
-  output logic              epi_full,
-  input  logic              epi_ready
+  input  logic              start_valid,    /// descriptor is there, its tokens are taken
+  output logic              start_ready,    /// it is taken in this cycle; 0 under halt
+  input  epilogue_t         start_desc,     /// valid with start_valid, checked at decode
+  input  logic [31:0]       start_index,    /// its ring count
+  output logic              done,           /// one cycle for each completed descriptor, in order
+  output logic              active,         /// holds a descriptor that is not done
+  output logic [3:0]        cause,          /// CAUSE_* of the oldest descriptor, while active
+  input  logic              halt,           /// request nothing more; what is on its way completes
+  output logic              idle,           /// nothing on its way; may hold descriptors under halt
+  output logic              acc_re,         /// accumulator read port: acc_q one cycle later
+  output logic              acc_half,       /// half that is read, with acc_re
+  output logic [$clog2(ACC_ROWS)-1:0] acc_row,  /// row of the half, with acc_re
+  input  logic [31:0]       acc_q [CELLS],  /// sums, int32 or fp32 (field acc_fp32)
+  input  logic [1:0]        acc_taken,      /// the read port of half h is taken in the next cycle
+  output logic              res_valid,      /// scratchpad read port: parameters and residual
+  output logic [32-LOG_WORD:0] res_addr,  /// word address; wide, so that none wraps into the memory
+  output logic [31:0]       res_index,      /// ring count of the request's descriptor
+  input  logic              res_ready,      /// grant, in the cycle of the request
+  input  logic              res_rvalid,     /// two cycles after the grant
+  input  logic [8*WORD-1:0] res_rdata,      /// parameters or residual, with res_rvalid
+  output logic              epi_valid,      /// scratchpad write port: a word of an output row
+  output logic [32-LOG_WORD:0] epi_addr,  /// word address; wide, so that none wraps into the memory
+  output logic [31:0]       epi_index,      /// ring count of the word's descriptor
+  output logic [8*WORD-1:0] epi_data,       /// a row that shares its word stands in every slot
+  output logic [WORD-1:0]   epi_mask,       /// bytes to write
+  output logic              epi_full,       /// all of them; the mask need not be looked at
+  input  logic              epi_ready       /// has to be 1: no word can wait
 );
   localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
   localparam int unsigned RES_WORDS = (4 * CELLS + WORD - 1) / WORD;

@@ -12,33 +12,33 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
 ) (
   input  logic              clk,
   input  logic              rst,
-  input  logic              cfg_valid,      // take the arithmetic fields of a descriptor
-  input  logic              cfg_slot,
-  input  epilogue_t         desc,
-  input  logic              par_valid,      // rdata is a parameter word
-  input  logic              par_slot,
-  input  logic              par_scale,      // of the scales, else of the biases
-  input  logic [7:0]        par_word,
-  input  logic              res_valid,      // rdata is a residual word
-  input  logic [RES_BITS-1:0] res_word,
-  input  logic [8*WORD-1:0] rdata,
-  // acc_q is a row; its residual words have arrived, the last one in this cycle
-  input  logic              row_valid,
-  input  logic              row_slot,
-  input  logic              row_first,      // first and last row of the descriptor
-  input  logic              row_last,
-  // residual: where the row begins in its word, in units of 4 bytes
-  input  logic [7:0]        row_quad,
-  input  logic [31:0]       acc_q [CELLS],
-  output logic              next_valid,     // out_valid of the next cycle, and what that word is:
-  output logic              next_slot,
-  output logic              next_first,     // first word of the descriptor
-  output logic              next_head,      // first word of its row
-  output logic              next_last,      // last word of the descriptor
-  output logic [7:0]        next_word,
-  output logic              out_valid,      // word of an output row
-  output logic [8*WORD-1:0] out_data,
-  output logic              busy
+  input  logic              cfg_valid,      /// take the arithmetic fields of a descriptor
+  input  logic              cfg_slot,       /// slot they go to, 0 or 1
+  input  epilogue_t         desc,           /// with cfg_valid
+  input  logic              par_valid,      /// rdata is a parameter word
+  input  logic              par_slot,       /// of the descriptor in this slot
+  input  logic              par_scale,      /// of the scales, else of the biases
+  input  logic [7:0]        par_word,       /// which of them: WORD/4 cells each
+  input  logic              res_valid,      /// rdata is a residual word
+  input  logic [RES_BITS-1:0] res_word,     /// which of its row
+  input  logic [8*WORD-1:0] rdata,          /// scratchpad word
+  /// acc_q is a row; its residual words have arrived, the last one in this cycle
+  input  logic              row_valid,      /// rows come no faster than their output words go out
+  input  logic              row_slot,       /// slot of its descriptor
+  input  logic              row_first,      /// first row of the descriptor
+  input  logic              row_last,       /// last row of the descriptor
+  /// residual: where the row begins in its word, in units of 4 bytes
+  input  logic [7:0]        row_quad,       /// 0 where a row does not share its word
+  input  logic [31:0]       acc_q [CELLS],  /// sums, int32 or fp32 (field acc_fp32)
+  output logic              next_valid,     /// out_valid of the next cycle, and what that word is:
+  output logic              next_slot,      /// slot of its descriptor
+  output logic              next_first,     /// first word of the descriptor
+  output logic              next_head,      /// first word of its row
+  output logic              next_last,      /// last word of the descriptor
+  output logic [7:0]        next_word,      /// which of its row, from 0
+  output logic              out_valid,      /// word of an output row; it cannot wait
+  output logic [8*WORD-1:0] out_data,       /// a row that shares its word stands in every slot
+  output logic              busy            /// a row is in the stages, or has words to put out
 );
   logic unused;
   assign unused = &desc;                 // the fields of others, too

@@ -18,8 +18,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   output logic              done,           /// one cycle for each completed descriptor, in order
   output logic              active,         /// holds a descriptor that is not done
   output logic [3:0]        cause,          /// CAUSE_* of the oldest descriptor, while active
-  input  logic              halt,  /// start and request nothing more; rows on their way end
-  output logic              idle,  /// nothing on its way; under halt descriptors may be left
+  input  logic              halt,           /// request nothing more; what is on its way completes
+  output logic              idle,           /// nothing on its way; may hold descriptors under halt
   output logic              act_valid,      /// scratchpad read port: activations
   output logic [15:0]       act_addr,       /// word address
   output logic [31:0]       act_index,      /// ring count of the request's descriptor
