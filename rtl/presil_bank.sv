@@ -10,16 +10,16 @@ module presil_bank import presil_config_pkg::*; #(
 ) (
   input  logic              clk,
   input  logic              rst,
-  input  logic              re,
-  input  logic [AW-1:0]     row,
-  output logic [8*WORD-1:0] q,
-  output logic              bad,
-  input  logic              we_ep, we_ld,                    // at most one
-  input  logic [AW-1:0]     row_ep, row_ld,
-  // whole word: the mask is not looked at
-  input  logic              full_ep, full_ld,
-  input  logic [8*WORD-1:0] data_ep, data_ld,
-  input  logic [WORD-1:0]   mask_ep, mask_ld
+  input  logic              re,              /// read a row
+  input  logic [AW-1:0]     row,             /// row to read, with re
+  output logic [8*WORD-1:0] q,               /// the word, one cycle after re, until the next read
+  output logic              bad,             /// wrong parity, in the first cycle of q, if PARITY
+  input  logic              we_ep, we_ld,    /// write: epilogue, LOAD; at most one
+  input  logic [AW-1:0]     row_ep, row_ld,  /// row to write
+  /// whole word: the mask is not looked at
+  input  logic              full_ep, full_ld,  /// with we_*, as row, data, mask
+  input  logic [8*WORD-1:0] data_ep, data_ld,  /// the word, byte 0 in the lowest bits
+  input  logic [WORD-1:0]   mask_ep, mask_ld  /// bytes to write
 );
   logic              w_valid;
   logic [AW-1:0]     w_row;

@@ -9,21 +9,21 @@
 module presil_bus (
   input  logic        clk,
   input  logic        rst,
-  input  logic        req,
-  input  logic        req_write,
-  input  logic [5:0]  req_addr,
-  input  logic [31:0] req_data,
-  input  logic [31:0] req_mask,        // bits that are written
-  output logic [31:0] rdata,
-  input  logic        busy,            // a launch runs
-  output logic [2:0]  prot,
-  output logic [3:0]  qos,
-  output logic [3:0]  arcache,
-  output logic [3:0]  awcache,
-  input  logic [4:0]  asks,            // of the bus, in this cycle, on B, W, AW, R, AR
-  input  logic [4:0]  served,          // by the bus, on the same
-  output logic        read_overdue,    // pulses
-  output logic        write_overdue
+  input  logic        req,             /// register request, of the whole block BUS
+  input  logic        req_write,       /// it writes
+  input  logic [5:0]  req_addr,        /// byte address in the block
+  input  logic [31:0] req_data,        /// data of a write
+  input  logic [31:0] req_mask,        /// bits that are written
+  output logic [31:0] rdata,           /// one cycle after req; 0 where the address is another's
+  input  logic        busy,            /// a launch runs: the attributes below stay
+  output logic [2:0]  prot,            /// ARPROT and AWPROT
+  output logic [3:0]  qos,             /// ARQOS and AWQOS
+  output logic [3:0]  arcache,         /// ARCACHE
+  output logic [3:0]  awcache,         /// AWCACHE
+  input  logic [4:0]  asks,            /// waits for the bus in this cycle on B, W, AW, R, AR
+  input  logic [4:0]  served,          /// the bus answers, on the same; AR is bit 0
+  output logic        read_overdue,    /// pulses: silence on R or AR
+  output logic        write_overdue    /// and on B, W or AW
 );
   // data, non-secure, unprivileged; normal, non-cacheable, bufferable
   localparam logic [15:0] ATTRIBUTES_RESET = {4'b0011, 4'b0011, 4'd0, 1'b0, 3'b010};

@@ -5,9 +5,9 @@
 // Combinational; looks only with `en`, so that a simulator pays once a descriptor. No state, no
 // errors of its own.
 module presil_check import presil_config_pkg::*, presil_desc_pkg::*; (
-  input  logic        en,
-  input  desc_t       desc,
-  output logic [3:0]  code             // ERROR_*
+  input  logic        en,              /// look at desc in this cycle
+  input  desc_t       desc,            /// any bits, as fetched
+  output logic [3:0]  code             /// ERROR_NONE, _OPCODE, _VERSION or _FIELD; without en NONE
 );
   // what it says, as each engine reads it
   load_t     load;

@@ -7,8 +7,8 @@
 // Reset: none; the engine's keeps `en` at 1. Errors: none.
 module presil_clock_gate (
   input  logic clk,
-  input  logic en,
-  output logic gclk
+  input  logic en,   /// 1 at the end of a cycle: the edge there passes
+  output logic gclk  /// the engine's clock
 );
 `ifdef PRESIL_CLOCK_GATE
   `PRESIL_CLOCK_GATE u_cell (.clk, .en, .gclk);

@@ -10,19 +10,19 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
 ) (
   input  logic        clk,
   input  logic        rst,
-  input  logic        busy,
-  input  logic        launch,
-  input  logic [3:0]  cause [4],       // LOAD, MATRIX, EPILOGUE, STORE
-  input  logic        descriptor,
-  input  logic        read_beat,
-  input  logic        fetch_beat,
-  input  logic        write_beat,
-  input  logic [LW:0] write_bytes,     // strobed bytes of the beat
-  input  logic        snapshot,
-  input  logic        clear,           // after the snapshot
-  input  logic        req,
-  input  logic [7:0]  req_word,        // 32-bit word: counter, high half
-  output logic [31:0] rdata
+  input  logic        busy,            /// a launch runs: each cycle counts
+  input  logic        launch,          /// its first cycle
+  input  logic [3:0]  cause [4],       /// CAUSE_* of LOAD, MATRIX, EPILOGUE, STORE
+  input  logic        descriptor,      /// one is handed over by decode, NOPs too
+  input  logic        read_beat,       /// a beat of LOAD is taken
+  input  logic        fetch_beat,      /// a beat of a descriptor is taken
+  input  logic        write_beat,      /// a beat of STORE is taken by the bus
+  input  logic [LW:0] write_bytes,     /// strobed bytes of the beat, 0 to WORD
+  input  logic        snapshot,        /// pulse: copy what is counted
+  input  logic        clear,           /// pulse: zero it, after a snapshot of the same cycle
+  input  logic        req,             /// register request; the copy answers
+  input  logic [7:0]  req_word,        /// 32-bit word: counter, high half
+  output logic [31:0] rdata            /// one cycle after req
 );
   typedef logic [63:0] causes_t [16];
   // Running counts and what the last snapshot saw of them. A count is zero while its bit in k_ (of

@@ -9,26 +9,26 @@
 module presil_parity (
   input  logic        clk,
   input  logic        rst,
-  // in the first cycle of what was read
-  input  logic        spad_bad,
-  input  logic        spad_bad_store,    // by STORE
-  input  logic [31:0] spad_bad_index,
-  input  logic [31:0] spad_bad_addr,
-  input  logic        acc_bad,
-  input  logic        acc_bad_epilogue,  // by EPILOGUE
-  input  logic [31:0] acc_bad_row,
-  input  logic        line_bad,
-  input  logic [31:0] line_bad_at,
-  input  logic [31:0] oldest_matrix,     // descriptors in flight
-  input  logic [31:0] oldest_epilogue,
-  input  logic [31:0] oldest_store,
-  output logic        err_valid,
-  output logic [31:0] err_index,
-  output logic [39:0] err_addr,
-  input  logic        req,
-  input  logic        req_write,
-  input  logic [5:0]  req_addr,
-  output logic [31:0] rdata
+  /// in the first cycle of what was read
+  input  logic        spad_bad,          /// scratchpad: wrong parity of a word
+  input  logic        spad_bad_store,    /// read by STORE; spad_bad_index says nothing then
+  input  logic [31:0] spad_bad_index,    /// ring count of the reader's descriptor
+  input  logic [31:0] spad_bad_addr,     /// byte address of the word
+  input  logic        acc_bad,           /// accumulators: wrong parity of a row
+  input  logic        acc_bad_epilogue,  /// read by EPILOGUE, else by MATRIX
+  input  logic [31:0] acc_bad_row,       /// half * ACC_ROWS + row
+  input  logic        line_bad,          /// line buffer: wrong parity of a word
+  input  logic [31:0] line_bad_at,       /// (rows above - 1) * 64 + position
+  input  logic [31:0] oldest_matrix,     /// ring count of MATRIX's oldest descriptor in flight
+  input  logic [31:0] oldest_epilogue,   /// of EPILOGUE's
+  input  logic [31:0] oldest_store,      /// of STORE's
+  output logic        err_valid,         /// one cycle later: error PARITY, with the two below
+  output logic [31:0] err_index,         /// ring count of the descriptor
+  output logic [39:0] err_addr,          /// 39:32 which memory, 31:0 where (docs/isa.md)
+  input  logic        req,               /// register request, of the whole block BUS
+  input  logic        req_write,         /// a write of any value zeroes the counter
+  input  logic [5:0]  req_addr,          /// byte address in the block
+  output logic [31:0] rdata              /// one cycle after req; 0 where the address is another's
 );
   localparam logic [7:0] IN_SPAD = 8'd0, IN_ACC = 8'd1, IN_LINE = 8'd2;   // ERROR_ADDR_HI
 

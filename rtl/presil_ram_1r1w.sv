@@ -18,23 +18,23 @@
 // the row as bits [WIDTH-1:0], and the parameters ROWS, WIDTH, BYTES and FORWARD; it takes the
 // array's place. The parity is in a second one: an enable is for WIDTH / BYTES bits, one there.
 module presil_ram_1r1w #(
-  parameter  int unsigned ROWS    = 2,
-  parameter  int unsigned BYTES   = 0,
-  parameter  bit          FORWARD = 1'b0,
-  parameter  type         T       = logic [7:0],
-  parameter  bit          PARITY  = 1'b0,
+  parameter  int unsigned ROWS    = 2,        /// rows, 2 or more
+  parameter  int unsigned BYTES   = 0,        /// 0: whole rows are written; else bytes, so many
+  parameter  bit          FORWARD = 1'b0,     /// 1: a read sees its cycle's write; BYTES = 0 only
+  parameter  type         T       = logic [7:0],  /// a row; packed where BYTES is not 0
+  parameter  bit          PARITY  = 1'b0,     /// 1: parity is kept and compared
   localparam int unsigned AW      = $clog2(ROWS),
   localparam int unsigned ENABLES = BYTES == 0 ? 1 : BYTES
 ) (
   input  logic               clk,
-  input  logic               re,
-  input  logic [AW-1:0]      raddr,
-  output T                   q,
-  input  logic               we,
-  input  logic [AW-1:0]      waddr,
-  input  logic [ENABLES-1:0] be,
-  input  T                   wdata,
-  output logic               bad
+  input  logic               re,              /// read: q has the row in the next cycle
+  input  logic [AW-1:0]      raddr,           /// row to read, below ROWS, with re
+  output T                   q,               /// stays until the next read
+  input  logic               we,              /// write, at the edge
+  input  logic [AW-1:0]      waddr,           /// row to write, below ROWS, with we
+  input  logic [ENABLES-1:0] be,              /// bytes to write; 1, always, where BYTES is 0
+  input  T                   wdata,           /// row to write, with we
+  output logic               bad              /// wrong parity, in the first cycle of q, if PARITY
 );
   localparam int unsigned WIDTH = $bits(T);
 `ifdef PRESIL_RAM_MACRO

@@ -12,27 +12,35 @@ module presil_scratchpad import presil_config_pkg::*; #(
 ) (
   input  logic              clk,
   input  logic              rst,
+  /// read requests: activations, weights, STORE, the epilogue's (parameters, residual)
   input  logic              act_valid, wgt_valid, st_valid, res_valid,
+  /// word address; st_addr is inside the memory
   input  logic [15:0]       act_addr, wgt_addr, st_addr,
-  // as far as byte addresses reach: outside is outside, however far
-  input  logic [32-LW:0]    res_addr, ep_addr,
+  /// as far as byte addresses reach: outside is outside, however far
+  input  logic [32-LW:0]    res_addr, ep_addr,  /// word address
+  /// grant, in the cycle of the request; act_ready is 1
   output logic              act_ready, wgt_ready, st_ready, res_ready,
+  /// two cycles after the grant
   output logic              act_rvalid, wgt_rvalid, st_rvalid, res_rvalid,
+  /// with rvalid; unknown of an address outside
   output logic [8*WORD-1:0] act_rdata, wgt_rdata, st_rdata, res_rdata,
-  input  logic              ep_valid, ld_valid,
-  input  logic [15:0]       ld_addr,
-  input  logic [8*WORD-1:0] ep_data, ld_data,
-  input  logic [WORD-1:0]   ep_mask, ld_mask,
-  input  logic              ep_full, ld_full,
+  input  logic              ep_valid, ld_valid,  /// write requests: epilogue, LOAD
+  input  logic [15:0]       ld_addr,            /// word address; inside the memory
+  input  logic [8*WORD-1:0] ep_data, ld_data,   /// word, byte 0 in the lowest bits
+  input  logic [WORD-1:0]   ep_mask, ld_mask,   /// bytes to write
+  input  logic              ep_full, ld_full,   /// all bytes; the mask is not looked at
+  /// grant, in the cycle of the request; ep_ready is 1
   output logic              ep_ready, ld_ready,
+  /// ring count of the request's descriptor, for the errors below
   input  logic [31:0]       act_index, wgt_index, res_index, ep_index,
-  output logic              range_valid,
-  output logic [31:0]       range_index,
-  output logic [31:0]       range_addr,         // byte address
+  output logic              range_valid,        /// a request was outside in the last cycle
+  output logic [31:0]       range_index,        /// its descriptor's ring count
+  output logic [31:0]       range_addr,         /// byte address; of the first of act, wgt, ep, res
+  /// a cycle after the grant: the word has wrong parity; 0 without PARITY
   output logic              spad_bad,
-  output logic              spad_bad_store,     // st asked for it, and no index is known; else:
-  output logic [31:0]       spad_bad_index,
-  output logic [31:0]       spad_bad_addr       // byte address
+  output logic              spad_bad_store,     /// st asked for it, and no index is known; else:
+  output logic [31:0]       spad_bad_index,     /// ring count of the reader's descriptor
+  output logic [31:0]       spad_bad_addr       /// byte address of the word
 );
   localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
 

@@ -6,22 +6,23 @@
 module presil_status import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic        clk,
   input  logic        rst,
-  input  logic        req,
-  input  logic [11:0] req_addr,
-  output logic [31:0] rdata,
-  input  logic        busy,
-  input  logic        error,
-  input  logic [3:0]  error_code,
-  input  logic [31:0] error_index,
-  input  logic [39:0] error_addr,
-  input  logic        set_done, set_error,
+  input  logic        req,                 /// register request; a write changes nothing
+  input  logic [11:0] req_addr,            /// byte address of the register
+  output logic [31:0] rdata,               /// one cycle after req; 0 where there is none
+  input  logic        busy,                /// a launch runs, or is drained
+  input  logic        error,               /// stopped; everything is drained where not busy
+  input  logic [3:0]  error_code,          /// ERROR_* of the first error
+  input  logic [31:0] error_index,         /// ring count of its descriptor
+  input  logic [39:0] error_addr,          /// where, docs/isa.md section 1; 0 if nothing is said
+  input  logic        set_done, set_error,  /// pulses: a launch is over, or stopped by an error
+  /// pulses of IRQ_CLEAR; a set in the same cycle wins
   input  logic        clear_done, clear_error,
-  output logic        irq_done, irq_error,
-  input  logic [3:0]  active,
-  input  logic [3:0]  cause [4],
-  input  logic [31:0] counts [5],
-  input  logic [19:0] want [4],
-  input  logic [31:0] want_index [4]
+  output logic        irq_done, irq_error,  /// flags of IRQ_STATUS, before IRQ_ENABLE
+  input  logic [3:0]  active,              /// engine holds a descriptor; bit 0 LOAD, 3 STORE
+  input  logic [3:0]  cause [4],           /// CAUSE_* of LOAD, MATRIX, EPILOGUE, STORE
+  input  logic [31:0] counts [5],          /// token counters, four of 8 bits an engine, VECTOR last
+  input  logic [19:0] want [4],  /// tokens the engine's oldest queued descriptor waits for
+  input  logic [31:0] want_index [4]       /// its ring count; 0, as want, if there is none
 );
   localparam logic [15:0] VERSION_MAJOR = 16'(ISA_VERSION), VERSION_MINOR = 16'd0;
 

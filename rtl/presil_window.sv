@@ -4,15 +4,14 @@
 // that matters.
 // Combinational. Errors: none of its own; presil_axi_read and _write refuse the burst and name it.
 module presil_window #(
-  // bit of `last` that permits the direction: 29 reads, 30 writes
-  parameter int unsigned PERMIT = 29
+  parameter int unsigned PERMIT = 29   /// 29 reads, 30 writes: bit of last that permits it
 ) (
-  input  logic        guarded,         // a window is enabled
-  input  logic [31:0] first [4],       // presil_windows
-  input  logic [31:0] last [4],
-  input  logic        valid,           // a burst is there
-  input  logic [27:0] page,
-  output logic        outside
+  input  logic        guarded,         /// a window is enabled, else nothing is outside
+  input  logic [31:0] first [4],       /// presil_windows: first page of each window
+  input  logic [31:0] last [4],        /// last page; 28 enable, 29 read, 30 write
+  input  logic        valid,           /// a burst is there
+  input  logic [27:0] page,            /// its page, bits 39:12 of its address
+  output logic        outside          /// with valid, same cycle: no window permits it
 );
   always_comb begin
     outside = guarded && valid;

@@ -8,16 +8,16 @@
 module presil_windows (
   input  logic        clk,
   input  logic        rst,
-  input  logic        req,
-  input  logic        req_write,
-  input  logic [5:0]  req_addr,
-  input  logic [31:0] req_data,
-  input  logic [31:0] req_mask,        // bits that are written
-  output logic [31:0] rdata,
-  input  logic        busy,            // a launch runs
-  output logic        guarded,         // a window is enabled
-  output logic [31:0] first [4],       // pages, 28 bits
-  output logic [31:0] last [4]         // and above them enable, read, write
+  input  logic        req,             /// register request, of the whole block BUS
+  input  logic        req_write,       /// it writes; nothing happens once locked
+  input  logic [5:0]  req_addr,        /// byte address in the block
+  input  logic [31:0] req_data,        /// data of a write
+  input  logic [31:0] req_mask,        /// bits that are written
+  output logic [31:0] rdata,           /// one cycle after req; 0 where the address is another's
+  input  logic        busy,            /// a launch runs: the outputs below stay
+  output logic        guarded,         /// a window is enabled
+  output logic [31:0] first [4],       /// first pages in 27:0: bits 39:12 of addresses
+  output logic [31:0] last [4]         /// last pages, too; 28 enable, 29 read, 30 write
 );
   localparam logic [31:0] FIRST_BITS = 32'h0fff_ffff, LAST_BITS = 32'h7fff_ffff;
 
