@@ -8,54 +8,55 @@
 // engines come in; the first wins and halts everything. It is told when everything is drained, or
 // when the bus is silent, and then `busy` stays until it answers.
 module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD)
+  localparam int unsigned LW = $clog2(WORD)  /// log2 of WORD, the bytes of a beat
 ) (
   input  logic              clk,
   input  logic              rst,
   // registers
-  input  logic [39:12]      ring_base,
-  input  logic [4:0]        ring_log2,
-  input  logic [31:0]       ring_tail,
-  input  logic              doorbell,          // ring_tail was written in the last cycle
-  input  logic              queue_reset,
-  output logic [31:0]       ring_head,
-  output logic              busy,
-  output logic              error,             // stopped; everything is drained where not busy
-  output logic [3:0]        error_code,
-  output logic [31:0]       error_index,
-  output logic [39:0]       error_addr,
-  output logic              irq_done,          // pulses
-  output logic              irq_error,
+  input  logic [39:12]      ring_base,         /// DRAM address of the ring: its bits 39:12
+  input  logic [4:0]        ring_log2,         /// log2 of the ring's entries; above 16: RING
+  input  logic [31:0]       ring_tail,         /// descriptors written, free-running count
+  input  logic              doorbell,          /// ring_tail was written in the last cycle
+  input  logic              queue_reset,       /// pulse: back to idle, after a drain if busy
+  output logic [31:0]       ring_head,         /// descriptors handed over, free-running count
+  output logic              busy,              /// a launch runs, or drains
+  output logic              error,             /// stopped; everything is drained where not busy
+  output logic [3:0]        error_code,        /// ERROR_*, the first; set before or with `error`
+  output logic [31:0]       error_index,       /// ring count of its descriptor
+  output logic [39:0]       error_addr,        /// byte address (docs/isa.md), or 0
+  output logic              irq_done,          /// pulse: a launch ended without error
+  output logic              irq_error,         /// pulse: `error` rises
   // fetch
-  output logic              fetch_valid,
-  input  logic              fetch_ready,
-  output logic [39-LW:0]    fetch_beat,
-  output logic [7:0]        fetch_len,
-  input  logic              fetch_rvalid,
-  input  logic [8*WORD-1:0] fetch_rdata,
-  input  logic              fetch_rerror,
-  output logic              fetch_out,         // beats were asked for that have not come
-  // what is asked for is outside the DMA windows, and won't come
+  output logic              fetch_valid,       /// a burst of descriptors; stays until taken
+  input  logic              fetch_ready,       /// taken in this cycle, also to be refused
+  output logic [39-LW:0]    fetch_beat,        /// first beat: DRAM byte address / WORD
+  output logic [7:0]        fetch_len,         /// beats of the burst - 1
+  input  logic              fetch_rvalid,      /// a beat of a descriptor: always taken
+  input  logic [8*WORD-1:0] fetch_rdata,       /// the beat, with fetch_rvalid
+  input  logic              fetch_rerror,      /// SLVERR or DECERR, with fetch_rvalid
+  output logic              fetch_out,         /// beats were asked for that have not come
+  /// what is asked for is outside the DMA windows, and won't come; in the cycle that takes it
   input  logic              fetch_refused,
-  input  logic              fetch_overdue,     // the bus is silent, and a fetch waits for it: pulse
-  input  logic              overdue,           // the bus is silent, whoever waits: pulse
+  /// the bus is silent, and a fetch waits for it: pulse
+  input  logic              fetch_overdue,
+  input  logic              overdue,           /// the bus is silent, whoever waits: pulse
   // engines
-  output logic              halt,
-  // a queue reset takes effect: head and tail are zero in the next cycle
+  output logic              halt,              /// start nothing new; stays until engine_rst
+  /// a queue reset takes effect: head and tail are zero in the next cycle
   output logic              clear,
-  // one cycle later: queues, engines and tokens to their start state
+  /// one cycle later: queues, engines and tokens to their start state
   output logic              engine_rst,
-  output logic              launch,            // first cycle of a launch
-  output logic              decoded,           // a descriptor was handed over
-  output logic [3:0]        push,              // LOAD, MATRIX, EPILOGUE, STORE
-  output desc_t             push_desc,
-  output logic [31:0]       push_index,
-  input  logic [3:0]        room,
-  input  logic              all_empty,         // queues
-  input  logic              all_idle,          // engines and bus
-  input  logic [3:0]        fail_code,         // 0: none
-  input  logic [31:0]       fail_index,
-  input  logic [39:0]       fail_addr
+  output logic              launch,            /// first cycle of a launch
+  output logic              decoded,           /// pulse: a descriptor was handed over, or a NOP
+  output logic [3:0]        push,              /// LOAD, MATRIX, EPILOGUE, STORE from bit 0; pulse
+  output desc_t             push_desc,         /// valid with push
+  output logic [31:0]       push_index,        /// its ring count
+  input  logic [3:0]        room,              /// the engine's queue takes one more; bits as push
+  input  logic              all_empty,         /// queues; nothing is about to start either
+  input  logic              all_idle,          /// engines and bus
+  input  logic [3:0]        fail_code,         /// pulse: ERROR_* of engines, bus, tokens; 0: none
+  input  logic [31:0]       fail_index,        /// ring count of the descriptor, with fail_code
+  input  logic [39:0]       fail_addr          /// byte address or 0, with fail_code
 );
   localparam int unsigned BEATS = 128 / WORD;  // of a descriptor; WORD <= 128
   localparam int unsigned SLOTS = 16;

@@ -6,27 +6,27 @@
 module presil_issue import presil_desc_pkg::*; (
   input  logic        clk,
   input  logic        rst,
-  input  logic        halt,            // start nothing new
-  input  logic        push,            // only with room
-  input  desc_t       push_desc,
-  input  logic [31:0] push_index,
-  output logic        room,
-  output logic        empty,           // no descriptor waits or is about to start
-  output logic        ask,             // the oldest waits for the tokens in want
-  output logic [19:0] want,
-  output logic [31:0] want_index,
-  input  logic        grant,
-  input  logic [19:0] have,
-  output logic        start_valid,
-  input  logic        start_ready,
-  output desc_t       start_desc,
-  output logic [31:0] start_index,
-  input  logic        done,
-  output logic [3:0]  give,            // tokens that the completing descriptor signals
-  output logic [31:0] done_index,      // oldest in flight
-  input  logic        active,
-  input  logic [3:0]  engine_cause,
-  output logic [3:0]  cause
+  input  logic        halt,            /// start nothing new
+  input  logic        push,            /// only with room
+  input  desc_t       push_desc,       /// joins the queue with push
+  input  logic [31:0] push_index,      /// its ring count
+  output logic        room,            /// fewer than 4 descriptors wait
+  output logic        empty,           /// no descriptor waits or is about to start
+  output logic        ask,             /// the oldest waits for the tokens in want
+  output logic [19:0] want,            /// bit n: the oldest descriptor needs counter n
+  output logic [31:0] want_index,      /// ring count of the oldest; 0: no descriptor waits
+  input  logic        grant,           /// presil_tokens takes the tokens in this cycle, with ask
+  input  logic [19:0] have,            /// bit n: counter n is > 0; for the cause only
+  output logic        start_valid,     /// its tokens are taken; stays until start_ready
+  input  logic        start_ready,     /// from the engine, in the same cycle
+  output desc_t       start_desc,      /// valid with start_valid
+  output logic [31:0] start_index,     /// its ring count
+  input  logic        done,            /// pulse: the engine's oldest descriptor completes
+  output logic [3:0]  give,            /// tokens that the completing descriptor signals; else 0
+  output logic [31:0] done_index,      /// ring count of the oldest in flight
+  input  logic        active,          /// the engine holds a descriptor
+  input  logic [3:0]  engine_cause,    /// CAUSE_* of the engine, valid with active
+  output logic [3:0]  cause            /// CAUSE_* that this cycle is charged to
 );
   desc_t       q_desc [4];
   logic [31:0] q_index [4];

@@ -6,15 +6,15 @@
 module presil_tokens (
   input  logic        clk,
   input  logic        rst,
-  input  logic        clear,
-  input  logic [19:0] want [4],        // tokens that the engine's oldest descriptor waits for
-  input  logic [3:0]  asks,            // it waits
-  output logic [3:0]  grant,           // its tokens are taken in this cycle
-  output logic [19:0] have,            // counter > 0
-  // signals of descriptors that complete in this cycle; VECTOR gives none
+  input  logic        clear,           /// all counters to zero: first cycle of a launch
+  input  logic [19:0] want [4],        /// tokens that the engine's oldest descriptor waits for
+  input  logic [3:0]  asks,            /// it waits; LOAD, MATRIX, EPILOGUE, STORE from bit 0
+  output logic [3:0]  grant,           /// its tokens are taken in this cycle
+  output logic [19:0] have,            /// bit n: counter n > 0
+  /// signals of descriptors that complete in this cycle: bit n for counter n; VECTOR gives none
   input  logic [15:0] give,
-  output logic [3:0]  overflow,        // by engine
-  output logic [31:0] counts [5]       // four counters of an engine each
+  output logic [3:0]  overflow,        /// by engine: its signal passes 255, in this cycle
+  output logic [31:0] counts [5]       /// four counters of an engine each, the first in bits 7:0
 );
   typedef logic [7:0] counts_t [20];
   counts_t count;
