@@ -12,45 +12,45 @@
 // A burst outside the DMA windows is taken and never offered: of LOAD it raises load_refused one
 // cycle later with its address and the descriptor's index, of the fetcher fetch_refused at once.
 module presil_axi_read import presil_config_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD)
+  localparam int unsigned LW = $clog2(WORD)  /// log2 of WORD, the bytes of a beat
 ) (
   input  logic           clk,
   input  logic           rst,
-  input  logic           halt,               // accept no more bursts
-  output logic           load_idle,          // no LOAD burst outstanding
-  input  logic           load_valid,
-  output logic           load_ready,
-  input  logic [39-LW:0] load_beat,
-  input  logic [7:0]     load_len,
-  input  logic [31:0]    load_index,
-  output logic           load_rvalid,
-  input  logic           load_rready,
-  input  logic           fetch_valid,
-  output logic           fetch_ready,
-  input  logic [39-LW:0] fetch_beat,
-  input  logic [7:0]     fetch_len,
-  output logic           fetch_rvalid,       // a beat of a descriptor is taken
-  input  logic           overdue,            // the bus is silent: pulse
-  output logic           late_valid,
-  output logic           fetch_overdue,
-  input  logic           guarded,            // DMA windows
-  input  logic [31:0]    first [4],
-  input  logic [31:0]    last [4],
-  output logic           load_refused,
-  output logic           fetch_refused,
-  output logic           err_valid,
-  output logic [31:0]    err_index,
-  output logic [39:0]    err_addr,
-  output logic [3:0]     arid,
-  output logic [39:0]    araddr,
-  output logic [7:0]     arlen,
-  output logic           arvalid,
-  input  logic           arready,
-  input  logic           rid,                // low bit
-  input  logic           rresp,              // high bit: SLVERR or DECERR
-  input  logic           rlast,
-  input  logic           rvalid,
-  output logic           rready
+  input  logic           halt,               /// accept no more bursts of LOAD
+  output logic           load_idle,          /// no LOAD burst outstanding
+  input  logic           load_valid,         /// LOAD asks for a burst
+  output logic           load_ready,         /// taken in this cycle, a refused one too
+  input  logic [39-LW:0] load_beat,          /// first beat: DRAM byte address / WORD
+  input  logic [7:0]     load_len,           /// beats of the burst - 1
+  input  logic [31:0]    load_index,         /// ring count of the burst's descriptor
+  output logic           load_rvalid,        /// the beat on R is LOAD's: RID 0
+  input  logic           load_rready,        /// LOAD has room for a beat
+  input  logic           fetch_valid,        /// the fetcher asks for a burst, before LOAD
+  output logic           fetch_ready,        /// taken in this cycle, a refused one too
+  input  logic [39-LW:0] fetch_beat,         /// first beat: DRAM byte address / WORD
+  input  logic [7:0]     fetch_len,          /// beats of the burst - 1
+  output logic           fetch_rvalid,       /// a beat of a descriptor is taken
+  input  logic           overdue,            /// the bus is silent (AR or R): pulse
+  output logic           late_valid,         /// pulse: overdue, and LOAD waits; err_* say for what
+  output logic           fetch_overdue,      /// same cycle: overdue, and LOAD waits for none
+  input  logic           guarded,            /// DMA windows: one is enabled
+  input  logic [31:0]    first [4],          /// bits 27:0: window n's first page of 4 KiB
+  input  logic [31:0]    last [4],           /// 27:0: last page; 28: enabled, 29: reads allowed
+  output logic           load_refused,       /// pulse: a burst of LOAD is outside; err_* name it
+  output logic           fetch_refused,      /// the fetch taken in this cycle is outside
+  output logic           err_valid,          /// pulse: SLVERR or DECERR for a beat of LOAD
+  output logic [31:0]    err_index,          /// ring count, of err_valid, late_valid, load_refused
+  output logic [39:0]    err_addr,           /// byte address of the beat, or burst refused
+  output logic [3:0]     arid,               /// 0: LOAD, 1: descriptor fetch
+  output logic [39:0]    araddr,             /// byte address, WORD-aligned
+  output logic [7:0]     arlen,              /// beats - 1; the burst stays within 4 KiB
+  output logic           arvalid,            /// from a register; stays until arready
+  input  logic           arready,            /// from the memory
+  input  logic           rid,                /// low bit: 1 for a descriptor's beat
+  input  logic           rresp,              /// high bit: SLVERR or DECERR
+  input  logic           rlast,              /// last beat of a burst; looked at for LOAD only
+  input  logic           rvalid,             /// a beat, of either ID
+  output logic           rready              /// LOAD has room, whoever the beat is for
 );
   localparam int unsigned DEPTH = 256;
   logic [39-LW:0] q_beat [DEPTH];            // outstanding LOAD bursts, oldest at tail

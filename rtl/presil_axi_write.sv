@@ -10,42 +10,43 @@
 // with its own. No burst is taken between that and the halt, whose data would be those of the one
 // refused.
 module presil_axi_write import presil_config_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD)
+  localparam int unsigned LW = $clog2(WORD)  /// log2 of WORD, the bytes of a beat
 ) (
   input  logic            clk,
   input  logic            rst,
+  /// accept no more bursts; zero the strobes of beats owed
   input  logic            halt,
-  output logic            idle,               // nothing outstanding
-  input  logic            burst_valid,
-  output logic            burst_ready,
-  input  logic [39-LW:0]  burst_beat,
-  input  logic [7:0]      burst_len,
-  input  logic [31:0]     burst_index,
-  input  logic            beat_valid,
-  output logic            beat_ready,
-  input  logic [WORD-1:0] beat_strb,
-  output logic            response,           // a burst was acknowledged
-  // the oldest burst is sent, address and data, and not acknowledged
+  output logic            idle,               /// nothing outstanding
+  input  logic            burst_valid,        /// STORE asks for a burst
+  output logic            burst_ready,        /// taken in this cycle, a refused one too
+  input  logic [39-LW:0]  burst_beat,         /// first beat: DRAM byte address / WORD
+  input  logic [7:0]      burst_len,          /// beats of the burst - 1
+  input  logic [31:0]     burst_index,        /// ring count of the burst's descriptor
+  input  logic            beat_valid,         /// STORE's next beat; its data go straight to WDATA
+  output logic            beat_ready,         /// taken in this cycle; 0 while beats owed are zeroed
+  input  logic [WORD-1:0] beat_strb,          /// bytes of the beat to write
+  output logic            response,           /// pulse: a burst was acknowledged
+  /// the oldest burst is sent, address and data, and not acknowledged
   output logic            unanswered,
-  input  logic            overdue,            // the bus is silent: pulse
-  output logic            late_valid,
-  input  logic            guarded,            // DMA windows
-  input  logic [31:0]     first [4],
-  input  logic [31:0]     last [4],
-  output logic            refused,
-  output logic            err_valid,
-  output logic [31:0]     err_index,
-  output logic [39:0]     err_addr,
-  output logic [39:0]     awaddr,
-  output logic [7:0]      awlen,
-  output logic            awvalid,
-  input  logic            awready,
-  output logic [WORD-1:0] wstrb,
-  output logic            wlast,
-  output logic            wvalid,
-  input  logic            wready,
-  input  logic            bresp,              // high bit: SLVERR or DECERR
-  input  logic            bvalid
+  input  logic            overdue,            /// the bus is silent (AW, W or B): pulse
+  output logic            late_valid,         /// pulse: overdue; err_* name the oldest burst
+  input  logic            guarded,            /// DMA windows: one is enabled
+  input  logic [31:0]     first [4],          /// bits 27:0: window n's first page of 4 KiB
+  input  logic [31:0]     last [4],           /// 27:0: last page; 28: enabled, 30: writes allowed
+  output logic            refused,            /// pulse: a burst is outside; err_* name it
+  output logic            err_valid,          /// pulse: SLVERR or DECERR for a burst
+  output logic [31:0]     err_index,          /// ring count, of err_valid, late_valid, refused
+  output logic [39:0]     err_addr,           /// byte address of the burst's first beat
+  output logic [39:0]     awaddr,             /// byte address, WORD-aligned
+  output logic [7:0]      awlen,              /// beats - 1; the burst stays within 4 KiB
+  output logic            awvalid,            /// from a register; stays until awready
+  input  logic            awready,            /// from the memory
+  output logic [WORD-1:0] wstrb,              /// bytes to write; 0 for beats owed after halt
+  output logic            wlast,              /// last beat of its burst
+  output logic            wvalid,             /// not before the burst's address is offered
+  input  logic            wready,             /// from the memory
+  input  logic            bresp,              /// high bit: SLVERR or DECERR
+  input  logic            bvalid              /// a burst's response, in order: always taken
 );
   localparam int unsigned DEPTH = 128;
   // outstanding bursts: data sent up to `data`, acknowledged up to `tail`

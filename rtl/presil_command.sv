@@ -28,7 +28,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic              irq_error,         /// pulse: `error` rises
   // fetch
   output logic              fetch_valid,       /// a burst of descriptors; stays until taken
-  input  logic              fetch_ready,       /// taken in this cycle, also to be refused
+  input  logic              fetch_ready,       /// taken in this cycle, a refused one too
   output logic [39-LW:0]    fetch_beat,        /// first beat: DRAM byte address / WORD
   output logic [7:0]        fetch_len,         /// beats of the burst - 1
   input  logic              fetch_rvalid,      /// a beat of a descriptor: always taken

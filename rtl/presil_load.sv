@@ -8,38 +8,38 @@
 // the next and doesn't fit in the window of 16 beats is read for itself.
 // Reset: synchronous, only when idle. Errors: SPAD_RANGE here, READ_BUS in presil_axi_read.
 module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD),
-  localparam int unsigned NW = WORD / 4
+  localparam int unsigned LW = $clog2(WORD),  /// log2 of WORD, the bytes of beat and word
+  localparam int unsigned NW = WORD / 4  /// 32-bit words of a beat
 ) (
   input  logic              clk,
   input  logic              rst,
-  input  logic              start_valid,
-  output logic              start_ready,
-  input  load_t             start_desc,
-  input  logic [31:0]       start_index,
-  output logic              done,
-  output logic              active,
-  output logic [3:0]        cause,
-  input  logic              halt,
-  // nothing of its own in flight; presil_axi_read knows the bus
+  input  logic              start_valid,        /// a descriptor, its tokens taken
+  output logic              start_ready,        /// taken in this cycle; at most 8 are not done
+  input  load_t             start_desc,         /// valid with start_valid
+  input  logic [31:0]       start_index,        /// its ring count
+  output logic              done,               /// pulse: the oldest's last word is granted
+  output logic              active,             /// a descriptor is not done
+  output logic [3:0]        cause,              /// CAUSE_* of its own, valid with active
+  input  logic              halt,               /// take and ask for nothing; drop what comes
+  /// nothing of its own in flight, or halt; presil_axi_read knows the bus
   output logic              idle,
-  output logic              err_valid,          // SPAD_RANGE
-  output logic [31:0]       err_index,
-  output logic [31:0]       err_addr,
-  output logic              burst_valid,
-  input  logic              burst_ready,
-  output logic [39-LW:0]    burst_beat,
-  output logic [7:0]        burst_len,
-  output logic [31:0]       burst_index,
-  input  logic              rvalid,
-  output logic              rready,
-  input  logic [8*WORD-1:0] rdata,
-  output logic              ld_valid,
-  output logic [15:0]       ld_addr,
-  output logic [8*WORD-1:0] ld_data,
-  output logic [WORD-1:0]   ld_mask,
-  output logic              ld_full,
-  input  logic              ld_ready
+  output logic              err_valid,          /// pulse: SPAD_RANGE
+  output logic [31:0]       err_index,          /// ring count of its descriptor
+  output logic [31:0]       err_addr,           /// scratchpad byte address of the word
+  output logic              burst_valid,        /// a burst to read; withdrawn at halt
+  input  logic              burst_ready,        /// taken in this cycle
+  output logic [39-LW:0]    burst_beat,         /// first beat: DRAM byte address / WORD
+  output logic [7:0]        burst_len,          /// beats of the burst - 1
+  output logic [31:0]       burst_index,        /// ring count of its descriptor
+  input  logic              rvalid,             /// a beat, in order of the bursts
+  output logic              rready,             /// the window has room, or halt
+  input  logic [8*WORD-1:0] rdata,              /// the beat, with rvalid
+  output logic              ld_valid,           /// a word to write; stays, but the next may pass it
+  output logic [15:0]       ld_addr,            /// its word address, with ld_valid
+  output logic [8*WORD-1:0] ld_data,            /// the word, padding included
+  output logic [WORD-1:0]   ld_mask,            /// bytes to write, where not ld_full
+  output logic              ld_full,            /// all bytes: ld_mask means nothing
+  input  logic              ld_ready            /// granted in this cycle
 );
   // ---- descriptor ---------------------------------------------------------------------------
   logic        own_chunks;                      // chunks are read one by one
