@@ -7,33 +7,34 @@
 // Reset: synchronous, only control.
 // Errors: SPAD_RANGE, one cycle after the column that would be outside (it isn't written).
 module presil_load_columns import presil_config_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD)
+  localparam int unsigned LW = $clog2(WORD)  /// log2 of WORD, the bytes of beat and word
 ) (
   input  logic          clk,
   input  logic          rst,
-  // a group's last row was issued; its parameters; stays while `hold`
+  /// a group's last row was issued; its parameters; stays while `hold`
   input  logic          group_valid,
-  input  logic          group_last,         // last group of the descriptor
+  input  logic          group_last,         /// last group of the descriptor
+  /// s: byte address of column 0; sw: from column to column; pad: padding; index: ring count
   input  logic [31:0]   group_s, group_sw, group_pad, group_index,
-  input  logic [LW:0]   group_cols, group_bytes,
-  input  logic [1:0]    group_size,
-  input  logic          rows_in,            // the last row of group rows_set is being written
-  input  logic          rows_set,
-  output logic          open,               // room for another group
-  output logic          open_early,         // for one of two rows or more
-  output logic          busy,
-  input  logic          hold,
-  output logic          col_go,
-  output logic          col_set,
-  output logic [LW-1:0] col_j,
-  output logic [1:0]    col_size,
-  output logic [LW:0]   col_bytes,
-  output logic [31:0]   col_pad,
-  output logic          col_valid,          // the column is in presil_transpose's register
-  output logic [15:0]   col_addr,
-  output logic          col_done,           // last of the descriptor
-  output logic          err_valid,
-  output logic [31:0]   err_index, err_addr
+  input  logic [LW:0]   group_cols, group_bytes,  /// columns; bytes of a column without padding
+  input  logic [1:0]    group_size,         /// log2 of an element's bytes: 0, 1, 2
+  input  logic          rows_in,            /// the last row of group rows_set is being written
+  input  logic          rows_set,           /// group, and buffer: 0, 1
+  output logic          open,               /// room for another group
+  output logic          open_early,         /// for one of two rows or more
+  output logic          busy,               /// a group, or a column not yet passed on
+  input  logic          hold,               /// the pipeline stands: no column is read
+  output logic          col_go,             /// presil_transpose reads a column
+  output logic          col_set,            /// buffer that it is read from: 0, 1
+  output logic [LW-1:0] col_j,              /// column that is read, from 0
+  output logic [1:0]    col_size,           /// log2 of an element's bytes
+  output logic [LW:0]   col_bytes,          /// bytes of the column without padding
+  output logic [31:0]   col_pad,            /// padding behind them, every 32 bits
+  output logic          col_valid,          /// the column is in presil_transpose's register
+  output logic [15:0]   col_addr,           /// its word address, with col_valid
+  output logic          col_done,           /// last of the descriptor
+  output logic          err_valid,          /// pulse in place of col_valid: SPAD_RANGE
+  output logic [31:0]   err_index, err_addr  /// ring count; scratchpad byte address of the word
 );
   localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
   logic [1:0]  count;
@@ -89,7 +90,7 @@ module presil_load_columns import presil_config_pkg::*; #(
 
 `ifndef SYNTHESIS
   a_over: assert property (@(posedge clk) disable iff (rst)
-  !(take && count == 2'd2 && !last));
+    !(take && count == 2'd2 && !last));
   c_early: cover property (@(posedge clk) disable iff (rst) open_early && !open);
   c_follows: cover property (@(posedge clk) disable iff (rst) take && count == 2'd2);
   c_two_groups: cover property (@(posedge clk) disable iff (rst) count == 2'd2);

@@ -7,48 +7,56 @@
 // Reset: synchronous, only control. Errors: SPAD_RANGE, one cycle after the piece that would be
 // outside (it isn't issued).
 module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD)
+  localparam int unsigned LW = $clog2(WORD)  /// log2 of WORD, the bytes of beat and word
 ) (
   input  logic          clk,
   input  logic          rst,
-  input  logic          start,
-  input  load_t         start_desc,
-  input  logic [31:0]   start_index,
-  input  logic          own_chunks,
-  output logic          full,                // four descriptors wait
-  input  logic          row_valid,
-  input  logic [31:0]   row_beats,
+  input  logic          start,               /// pulse: a descriptor, only if not full
+  input  load_t         start_desc,          /// valid with start
+  input  logic [31:0]   start_index,         /// its ring count
+  input  logic          own_chunks,          /// with start: each chunk comes as a row
+  output logic          full,                /// four descriptors wait
+  input  logic          row_valid,           /// pulse: a row, only if not rows_full
+  input  logic [31:0]   row_beats,           /// beats read for it; 0: all padding
+  /// byte of position 0, counted from the first byte of the row's first beat; signed
   input  logic [49:0]   row_rel,
-  input  logic [49:0]   row_pos,
-  input  logic [31:0]   row_s,
-  input  logic          row_last1,
-  input  logic          row_last,
-  output logic          rows_full,
-  input  logic          halt,
-  input  logic          rx,
-  output logic [3:0]    rx_slot,
-  output logic          rx_ready,
-  input  logic          stall,
-  input  logic          pipe_empty,
-  input  logic          tr_open,             // the transposer has room for the next group
-  input  logic          tr_open_early,       // if that has two rows or more
-  input  logic          tr_busy,             // it holds a group
-  output logic          waiting,             // for beats
-  output logic          working,             // a piece was issued
+  input  logic [49:0]   row_pos,             /// position of its first chunk's first byte; signed
+  input  logic [31:0]   row_s,               /// scratchpad byte address of its first word
+  input  logic          row_last1,           /// last i1: ends a group of transposed rows
+  input  logic          row_last,            /// last row of the descriptor
+  output logic          rows_full,           /// 256 rows wait
+  input  logic          halt,                /// issue no piece, let beats come
+  input  logic          rx,                  /// pulse: a beat is written into the window
+  output logic [3:0]    rx_slot,             /// its slot there: count of beats mod 16
+  output logic          rx_ready,            /// one of 16 slots is free, or halt
+  input  logic          stall,               /// the pipeline stands: keep the piece
+  input  logic          pipe_empty,          /// no piece between here and the word to write
+  input  logic          tr_open,             /// the transposer has room for the next group
+  input  logic          tr_open_early,       /// if that has two rows or more
+  input  logic          tr_busy,             /// it holds a group
+  output logic          waiting,             /// a row, but no piece: for beats or tr_open
+  output logic          working,             /// a piece was issued; stays while stall
+  /// valid: a piece, stays while stall; done: its descriptor's last, never with tr; full: writes the
+  /// whole word; conv: converted, to half a word
   output logic          piece_valid, piece_done, piece_full, piece_conv,
-  output logic [3:0]    piece_term,           // CONV_*
+  output logic [3:0]    piece_term,          /// CONV_* of the descriptor
+  /// half: fills the upper half; tr: goes to the transposer, buffer `set`; group: its group's last
   output logic          piece_half, piece_tr, piece_set, piece_group,
-  output logic [3:0]    piece_slot,
+  output logic [3:0]    piece_slot,          /// slot of the beat for its byte 0 (half: WORD/2)
+  /// shift: byte of that beat; k: row in the group, 0 to LANES-1
   output logic [LW-1:0] piece_shift, piece_k,
+  /// bytes of the word: vlo to vhi-1 are data, others padding; not full: mlo to mhi-1 are written
   output logic [LW:0]   piece_vlo, piece_vhi, piece_mlo, piece_mhi,
-  output logic [15:0]   piece_addr,
-  output logic [31:0]   piece_pad,
+  output logic [15:0]   piece_addr,          /// scratchpad word, if not tr
+  output logic [31:0]   piece_pad,           /// padding of every 32 bits of the word
+  /// valid: with a group's last piece, stays while stall; last: its descriptor's last group
   output logic          group_valid, group_last,
+  /// s: byte address of column 0; sw: from column to column; pad: padding; index: ring count
   output logic [31:0]   group_s, group_sw, group_pad, group_index,
-  output logic [LW:0]   group_cols, group_bytes,
-  output logic [1:0]    group_size,
-  output logic          err_valid,
-  output logic [31:0]   err_index, err_addr
+  output logic [LW:0]   group_cols, group_bytes,  /// columns; bytes of a column without padding
+  output logic [1:0]    group_size,          /// log2 of an element's bytes: 0, 1, 2
+  output logic          err_valid,           /// pulse: SPAD_RANGE
+  output logic [31:0]   err_index, err_addr  /// ring count; scratchpad byte address of the word
 );
   logic unused;
   assign unused = &start_desc;                 // the fields of others, too

@@ -4,35 +4,36 @@
 // Gives for each row (or chunk) its scratchpad address, its position and the beats of DRAM to move.
 // Latency 2 from start; one row a cycle. Reset: synchronous, only control. Errors: none.
 module presil_rows import presil_config_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD)
+  localparam int unsigned LW = $clog2(WORD)  /// log2 of WORD, the bytes of a beat
 ) (
   input  logic           clk,
   input  logic           rst,
-  input  logic           start_valid,
-  output logic           start_ready,
-  input  logic [31:0]    index,                // of the descriptor: travels with its rows
-  input  logic [39:0]    addr,
-  input  logic [39:0]    ds1, ds2, ds3,
+  input  logic           start_valid,          /// a descriptor: index to rp3
+  output logic           start_ready,          /// no descriptor is being walked
+  input  logic [31:0]    index,                /// of the descriptor: travels with its rows
+  input  logic [39:0]    addr,                 /// DRAM byte address of the first row's position 0
+  input  logic [39:0]    ds1, ds2, ds3,        /// what i1, i2, i3 add to it, mod 2^40
+  /// scratchpad byte address of the first word, and what i0, i1, i2, i3 add to it
   input  logic [31:0]    sp, ss0, ss1, ss2, ss3,
-  input  logic [15:0]    n0, n1, n2, n3,       // n0: 1 if a row is moved as a whole
-  input  logic [49:0]    pos0,                 // position of the first byte
-  input  logic [31:0]    step0,
-  input  logic [49:0]    span,                 // bytes from there
-  input  logic [31:0]    row_bytes,            // positions that exist: 0 to row_bytes-1
-  input  logic [15:0]    row_limit,
-  input  logic [15:0]    rp0,
-  input  logic [7:0]     rp1, rp2, rp3,
-  output logic           row_valid,
-  input  logic           row_ready,
-  output logic [39-LW:0] row_beat,             // first beat address; valid if row_beats != 0
-  output logic [31:0]    row_beats,            // 0: nothing to read, all padding
-  // position 0 counted from the first byte of the first beat
+  input  logic [15:0]    n0, n1, n2, n3,       /// iterations; n0: 1 if a row is moved as a whole
+  input  logic [49:0]    pos0,                 /// position of the first byte; signed
+  input  logic [31:0]    step0,                /// positions from chunk to chunk, if n0 > 1
+  input  logic [49:0]    span,                 /// bytes from there, of a row (or chunk)
+  input  logic [31:0]    row_bytes,            /// positions that exist: 0 to row_bytes-1
+  input  logic [15:0]    row_limit,            /// rows that exist: 0 to row_limit-1; 0: all
+  input  logic [15:0]    rp0,                  /// row position of the first row (row_limit); signed
+  input  logic [7:0]     rp1, rp2, rp3,        /// what i1, i2, i3 add to it; signed
+  output logic           row_valid,            /// a row (or chunk); stays until row_ready
+  input  logic           row_ready,            /// taken in this cycle
+  output logic [39-LW:0] row_beat,             /// first beat address; valid if row_beats != 0
+  output logic [31:0]    row_beats,            /// beats to move; 0: nothing to read, all padding
+  /// position 0 counted from the first byte of the first beat; signed; valid if row_beats != 0
   output logic [49:0]    row_rel,
-  output logic [49:0]    row_pos,
-  output logic [31:0]    row_index,
-  output logic [31:0]    row_s,
-  output logic           row_last1,            // last i1
-  output logic           row_last              // last row of the descriptor
+  output logic [49:0]    row_pos,              /// position of its first byte; signed
+  output logic [31:0]    row_index,            /// ring count of its descriptor
+  output logic [31:0]    row_s,                /// scratchpad byte address of its first word
+  output logic           row_last1,            /// last row of the loop i1
+  output logic           row_last              /// last row of the descriptor
 );
   logic        run;
   logic [39:0] a, a2, a3;
