@@ -4,17 +4,17 @@
 // Latency 1 from `en`, one word a cycle. A beat written in a cycle can be read in the next. No
 // reset, no errors.
 module presil_align import presil_config_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD),
-  localparam int unsigned NW = WORD / 4
+  localparam int unsigned LW = $clog2(WORD),  /// log2 of WORD, the bytes of a beat
+  localparam int unsigned NW = WORD / 4  /// 32-bit words of a beat
 ) (
   input  logic              clk,
-  input  logic              we,
-  input  logic [3:0]        wslot,
-  input  logic [8*WORD-1:0] wdata,
-  input  logic              en,
-  input  logic [3:0]        slot,
-  input  logic [LW-1:0]     shift,
-  output logic [31:0]       x [NW]
+  input  logic              we,         /// a beat comes
+  input  logic [3:0]        wslot,      /// its slot: running count of beats mod 16
+  input  logic [8*WORD-1:0] wdata,      /// the beat, with we
+  input  logic              en,         /// shift a word out; else x stays
+  input  logic [3:0]        slot,       /// of the beat with the word's first byte
+  input  logic [LW-1:0]     shift,      /// bytes of that beat before it
+  output logic [31:0]       x [NW]      /// 32-bit words, in ascending address
 );
   typedef logic [31:0] words_t [NW];
   logic [8*WORD-1:0] window [16];

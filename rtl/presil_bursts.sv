@@ -4,18 +4,18 @@
 // Combinational from its state; one burst a cycle, also across runs. Reset: synchronous. Errors:
 // none.
 module presil_bursts import presil_config_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD)
+  localparam int unsigned LW = $clog2(WORD)  /// log2 of WORD, the bytes of a beat
 ) (
   input  logic           clk,
   input  logic           rst,
-  input  logic           run_valid,
-  output logic           run_ready,
-  input  logic [39-LW:0] run_beat,
-  input  logic [31:0]    run_beats,            // > 0
-  output logic           burst_valid,
-  input  logic           burst_ready,
-  output logic [39-LW:0] burst_beat,
-  output logic [7:0]     burst_len             // beats - 1
+  input  logic           run_valid,            /// a run of beats
+  output logic           run_ready,            /// taken in this cycle; looks at burst_ready
+  input  logic [39-LW:0] run_beat,             /// its first beat: byte address / WORD
+  input  logic [31:0]    run_beats,            /// > 0
+  output logic           burst_valid,          /// a burst; stays until burst_ready
+  input  logic           burst_ready,          /// taken in this cycle
+  output logic [39-LW:0] burst_beat,           /// its first beat: byte address / WORD
+  output logic [7:0]     burst_len             /// beats - 1
 );
   localparam logic [31:0] PAGE = 4096 / WORD;
   logic [31:0] left, room, now;

@@ -36,8 +36,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   input  logic          tr_busy,             /// it holds a group
   output logic          waiting,             /// a row, but no piece: for beats or tr_open
   output logic          working,             /// a piece was issued; stays while stall
-  /// valid: a piece, stays while stall; done: its descriptor's last, never with tr; full: writes the
-  /// whole word; conv: converted, to half a word
+  /// valid: a piece, stays while stall; done: its descriptor's last, never with tr; full: writes
+  /// the whole word; conv: converted, to half a word
   output logic          piece_valid, piece_done, piece_full, piece_conv,
   output logic [3:0]    piece_term,          /// CONV_* of the descriptor
   /// half: fills the upper half; tr: goes to the transposer, buffer `set`; group: its group's last

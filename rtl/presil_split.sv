@@ -3,13 +3,13 @@
 // the low half of 32 bits.
 // Latency 1 from `en`, one word a cycle. No reset, no errors.
 module presil_split import presil_config_pkg::*; #(
-  localparam int unsigned NW = WORD / 4
+  localparam int unsigned NW = WORD / 4  /// 32-bit words of a beat
 ) (
   input  logic        clk,
-  input  logic        en,
-  input  logic [1:0]  term,
-  input  logic [31:0] x [NW],
-  output logic [31:0] t [NW]
+  input  logic        en,       /// split a word; else t stays
+  input  logic [1:0]  term,     /// 0, 1 or 2 of the sum that makes x
+  input  logic [31:0] x [NW],   /// fp32, with en
+  output logic [31:0] t [NW]    /// bf16 in the low half, 0 above
 );
   typedef logic [31:0] words_t [NW];
 

@@ -7,39 +7,40 @@
 // synchronous, only when idle.
 // Errors: SPAD_RANGE here, WRITE_BUS in presil_axi_write.
 module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD)
+  localparam int unsigned LW = $clog2(WORD)  /// log2 of WORD, the bytes of beat and word
 ) (
   input  logic              clk,
   input  logic              rst,
-  input  logic              start_valid,
-  output logic              start_ready,
-  input  store_t            start_desc,
-  input  logic [31:0]       start_index,
+  input  logic              start_valid,       /// a descriptor, its tokens taken
+  output logic              start_ready,       /// taken in this cycle; at most 6 are not done
+  input  store_t            start_desc,        /// valid with start_valid
+  input  logic [31:0]       start_index,       /// its ring count
+  /// pulse: the oldest's words are read (ordered: and all bursts up to its last acknowledged)
   output logic              done,
-  output logic              active,
-  output logic [3:0]        cause,
-  input  logic              halt,
-  // nothing of its own in flight; presil_axi_write knows the bus
+  output logic              active,            /// a descriptor is not done
+  output logic [3:0]        cause,             /// CAUSE_* of its own, valid with active
+  input  logic              halt,              /// take, read and ask for nothing
+  /// nothing of its own in flight, or halt; presil_axi_write knows the bus
   output logic              idle,
-  output logic              err_valid,         // SPAD_RANGE
-  output logic [31:0]       err_index,
-  output logic [31:0]       err_addr,
-  output logic              st_valid,
-  output logic [15:0]       st_addr,
-  input  logic              st_ready,
-  input  logic              st_rvalid,
-  input  logic [8*WORD-1:0] st_rdata,
-  output logic              burst_valid,
-  input  logic              burst_ready,
-  output logic [39-LW:0]    burst_beat,
-  output logic [7:0]        burst_len,
-  output logic [31:0]       burst_index,
-  output logic              beat_valid,
-  input  logic              beat_ready,
-  output logic [8*WORD-1:0] beat_data,
-  output logic [WORD-1:0]   beat_strb,
-  output logic [LW:0]       beat_bytes,        // strobes set
-  input  logic              response           // a burst was acknowledged
+  output logic              err_valid,         /// SPAD_RANGE; stays until halt
+  output logic [31:0]       err_index,         /// ring count of its descriptor
+  output logic [31:0]       err_addr,          /// scratchpad byte address of the word
+  output logic              st_valid,          /// a word to read; withdrawn at halt
+  output logic [15:0]       st_addr,           /// its word address, with st_valid
+  input  logic              st_ready,          /// granted in this cycle
+  input  logic              st_rvalid,         /// two cycles after the grant
+  input  logic [8*WORD-1:0] st_rdata,          /// the word, with st_rvalid
+  output logic              burst_valid,       /// a burst to write; withdrawn at halt
+  input  logic              burst_ready,       /// taken in this cycle
+  output logic [39-LW:0]    burst_beat,        /// first beat: DRAM byte address / WORD
+  output logic [7:0]        burst_len,         /// beats of the burst - 1
+  output logic [31:0]       burst_index,       /// ring count of its descriptor
+  output logic              beat_valid,        /// a beat, in order of the bursts; stays
+  input  logic              beat_ready,        /// taken in this cycle
+  output logic [8*WORD-1:0] beat_data,         /// the beat, with beat_valid
+  output logic [WORD-1:0]   beat_strb,         /// bytes of the beat to write
+  output logic [LW:0]       beat_bytes,        /// strobes set
+  input  logic              response           /// a burst was acknowledged: pulse, in order
 );
   logic unused;
   assign unused = &start_desc;                 // the fields of others, too

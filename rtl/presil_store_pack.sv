@@ -5,26 +5,26 @@
 // takes one cycle more.
 // Reset: synchronous, only control. Errors: none.
 module presil_store_pack import presil_config_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD),
-  localparam int unsigned NW = WORD / 4
+  localparam int unsigned LW = $clog2(WORD),  /// log2 of WORD, the bytes of beat and word
+  localparam int unsigned NW = WORD / 4  /// 32-bit words of a beat
 ) (
   input  logic              clk,
   input  logic              rst,
-  input  logic              halt,              // make no more beats
-  input  logic              piece,             // read granted
-  input  logic [LW-1:0]     piece_from,
-  input  logic [LW-1:0]     piece_at,
-  input  logic [LW:0]       piece_len,
-  input  logic              piece_end,         // last of its row
-  output logic              room,
-  output logic              idle,
-  input  logic              rvalid,
-  input  logic [8*WORD-1:0] rdata,
-  output logic              beat_valid,
-  input  logic              beat_ready,
-  output logic [8*WORD-1:0] beat_data,
-  output logic [WORD-1:0]   beat_strb,
-  output logic [LW:0]       beat_bytes
+  input  logic              halt,              /// make no more beats
+  input  logic              piece,             /// pulse: read granted, only with room
+  input  logic [LW-1:0]     piece_from,        /// its first byte in the scratchpad word
+  input  logic [LW-1:0]     piece_at,          /// its first byte's place in the beat
+  input  logic [LW:0]       piece_len,         /// bytes, 1 to WORD; may end in the next beat
+  input  logic              piece_end,         /// last of its row
+  output logic              room,              /// fewer than 8 pieces between grant and beat
+  output logic              idle,              /// no piece, no beat
+  input  logic              rvalid,            /// a granted word arrives, in order
+  input  logic [8*WORD-1:0] rdata,             /// the word, with rvalid
+  output logic              beat_valid,        /// a beat; stays until beat_ready, halt or not
+  input  logic              beat_ready,        /// taken in this cycle
+  output logic [8*WORD-1:0] beat_data,         /// the beat, with beat_valid
+  output logic [WORD-1:0]   beat_strb,         /// bytes of the beat to write: one range
+  output logic [LW:0]       beat_bytes         /// strobes set
 );
   logic [8*WORD-1:0] fifo [8];
   logic [LW-1:0] q_from [8], q_at [8];

@@ -4,21 +4,22 @@
 // Row in: 1 cycle. Column out: latency 1 from `col_en`. One row and one column a cycle, of
 // different buffers. No reset, no errors.
 module presil_transpose import presil_config_pkg::*; #(
-  localparam int unsigned LW = $clog2(WORD),
-  localparam int unsigned NW = WORD / 4
+  localparam int unsigned LW = $clog2(WORD),  /// log2 of WORD, the bytes of beat and word
+  localparam int unsigned NW = WORD / 4  /// 32-bit words of a row or column
 ) (
   input  logic          clk,
-  input  logic          row_lo,             // write the lower half of the row
-  input  logic          row_hi,             // write the upper half
-  input  logic          row_set,
-  input  logic [LW-1:0] row_k,
-  input  logic [8*WORD-1:0] row,
-  input  logic          col_en,
-  input  logic          col_set,
-  input  logic [LW-1:0] col_j,
-  input  logic [1:0]    col_size,           // log2 of the element's bytes: 0, 1, 2
-  input  logic [LW:0]   col_bytes,          // bytes of a column; the rest of the word is padding
-  input  logic [31:0]   pad,
+  input  logic          row_lo,             /// write the lower half of the row
+  input  logic          row_hi,             /// write the upper half
+  input  logic          row_set,            /// buffer it goes to
+  input  logic [LW-1:0] row_k,              /// its number: element k of every column
+  input  logic [8*WORD-1:0] row,            /// with row_lo or row_hi
+  input  logic          col_en,             /// read a column; else col stays
+  input  logic          col_set,            /// buffer it comes from
+  input  logic [LW-1:0] col_j,              /// its number: element j of every row
+  input  logic [1:0]    col_size,           /// log2 of the element's bytes: 0, 1, 2
+  input  logic [LW:0]   col_bytes,          /// bytes of a column; the rest of the word is padding
+  input  logic [31:0]   pad,                /// padding, every 32 bits, with col_en
+  /// one cycle after col_en; element k at byte k << col_size
   output logic [8*WORD-1:0] col
 );
   typedef logic [31:0] half_t [NW/2];
