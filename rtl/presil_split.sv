@@ -7,7 +7,7 @@ module presil_split import presil_config_pkg::*; #(
 ) (
   input  logic        clk,
   input  logic        en,       /// split a word; else t stays
-  input  logic [1:0]  term,     /// 0, 1 or 2 of the sum that makes x
+  input  logic [1:0]  term,     /// 0, 1 or 2: t0, t1 or t2 of docs/numerics.md
   input  logic [31:0] x [NW],   /// fp32, with en
   output logic [31:0] t [NW]    /// bf16 in the low half, 0 above
 );
