@@ -8,7 +8,7 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
   input logic        row_bf16, row_skip, set_valid, set_load, run_valid, adv, neg_x, neg_y, s_bf16, s_first, s_half,
   input logic        s_skip, bf16, first, half, skip, row_depthwise, row_emit, s_depthwise, s_two_x, s_two_y, depthwise,
   input logic        two_x, two_y,
-  input logic [1:0]  row_kx, row_ky, s_wx, s_wy, wx, wy,
+  input logic [2:0]  row_kx, row_ky, s_wx, s_wy, wx, wy,
   input logic [5:0]  row_x,
   input matrix_t     desc,
   input logic [31:0] index, row_index, s_index, id,
@@ -28,12 +28,12 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     logic [7:0]    kx, ky, idx, idy, pad;
     logic [CW-1:0] acc_base;
     logic          bf16, first, half, skip, depthwise, two_x, two_y;
-    logic [1:0]    wx, wy;
+    logic [2:0]    wx, wy;
     logic [31:0]   index;
   } work_t;
   typedef struct packed {
     logic          pad, last, stop, first, half, bf16, skip, depthwise, emit;
-    logic [1:0]    wx, wy;
+    logic [2:0]    wx, wy;
     logic [5:0]    x;
     logic [15:0]   addr;
     logic [7:0]    pad_byte;
@@ -66,12 +66,12 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     idx: desc.idx, idy: desc.idy, pad: desc.pad, acc_base: desc.acc_base[CW-1:0],
     bf16: desc.dtype == DTYPE_BF16, first: desc.first, half: desc.half, skip: desc.skip_special,
     depthwise: window, two_x: desc.sx != desc.dx, two_y: desc.sy != desc.dy,
-    wx: desc.kx[1:0], wy: desc.ky[1:0],
+    wx: desc.kx[2:0], wy: desc.ky[2:0],
     index: index};
 
   // position i of a window's row or column: a result ends with it
-  function automatic logic ends(input logic i, input logic [1:0] k, input logic two);
-    return 2'(i) + 2'd1 >= k && (!two || 2'(i) + 2'd1 == k);
+  function automatic logic ends(input logic i, input logic [2:0] k, input logic two);
+    return 3'(i) + 3'd1 >= k && (!two || 3'(i) + 3'd1 == k);
   endfunction
 
   function automatic logic [21:0] wide(input logic [15:0] v);
@@ -87,7 +87,7 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     return origin[15:4] == {12{origin[15]}} && step[15:4] == 12'd0 && kernel[15:4] == 12'd0;
   endfunction
   function automatic logic small_one(input work_t g);    // what is looked at
-    return few(g.nx) && few(g.ny) && (!g.depthwise || (g.wx != 2'd0 && g.wy != 2'd0))
+    return few(g.nx) && few(g.ny) && (!g.depthwise || (g.wx != 3'd0 && g.wy != 3'd0))
         && few(g.ncb) && few(16'(g.kx)) && few(16'(g.ky))
         && g.x_stride[15:3] == 13'd0 && g.y_stride[15:3] == 13'd0
 `ifdef DILATED
