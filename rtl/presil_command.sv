@@ -66,7 +66,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // running counts of descriptors: requested, received (whole)
   logic [31:0] asked, got;
   logic [31:0] asked_beats, got_beats;         // of beats; buffer index is their low bits
-  logic [1:0]  state;                          // 0: next descriptor, 1: check, 2: hand over
+  logic [1:0]  state;                          // as the case below has it
   logic        resetting;
   logic        silent;                         // the bus was, in this launch
   logic [31:0] rung;                           // tail of the last doorbell

@@ -308,7 +308,6 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   c_padding: cover property (@(posedge clk) disable iff (rst) b_valid && b.vlo != '0);
   c_all_padding: cover property (@(posedge clk) disable iff (rst)
     row_valid && row_ready && row_beats == 32'd0);
-  // behind a conversion, beside it
   c_range: cover property (@(posedge clk) disable iff (rst) err_valid);
   c_halted: cover property (@(posedge clk) disable iff (rst)
     halt && active && burst_valid == 1'b0 && bursts_valid);

@@ -5,8 +5,8 @@
 // grant, one access a bank and port a cycle. A read sees the writes that were granted two cycles
 // before it.
 // Reset: the valid bits only. Errors: an address outside the memory is granted, does nothing and
-// raises range_valid in the next cycle. PARITY: a word that is not as it was written raises
-// spad_bad in the cycle after the grant; of several the first in order is named.
+// raises range_valid in the cycle after each that it is asked for. PARITY: a word that is not as it
+// was written raises spad_bad in the cycle after the grant; of several the first in order is named.
 module presil_scratchpad import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (

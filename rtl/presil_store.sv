@@ -77,7 +77,7 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       .burst_ready(burst_ready && !halt), .burst_beat, .burst_len);
 
   // ---- descriptors: started, read, addressed, done ------------------------------------------
-  // running counts mod 8; at most 4 between head and walk
+  // running counts mod 8; at most 6 between head and tail
   logic [2:0]  head, walk, tail;
   logic [3:0]  held;
   logic [15:0] bursts, responses;              // running counts
