@@ -11,7 +11,7 @@ from bench.programs import program
 
 from .draw import FIRST_OF_DAY
 
-COUNT, LEAST, FEATURES = 1000, 2, 22
+COUNT, LEAST, FEATURES = 1000, 2, 23
 
 
 def load_features(f, word):
