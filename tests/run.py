@@ -71,8 +71,6 @@ def test_environment(options: argparse.Namespace) -> dict:
         # As in CMakeLists.txt: without these it refuses what is compiled with a precompiled header.
         environment.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros,include_file_mtime,include_file_ctime")
         environment.setdefault("CCACHE_BASEDIR", str(ROOT))
-    # And Verilator's runtime in them is the main build's (sim/presil_add_chip.cmake). The stage `pip` compiles its own.
-    environment.setdefault("PRESIL_SIM_RUNTIMES", str(build_directory() / "sim"))
     # Compiled Python is kept, wherever the machine says not to: .venv is installed without (./presil), and without it
     # each process that imports transformers spends 7 s on compiling it, torch._dynamo or torchvision 4 s.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -99,16 +99,13 @@ def _build(sheet: list[Fault], texts: dict[str, str], config: str, out: Path, ki
         return made[0]
     tools = Path(sys.executable).parent
     cmake, ninja = (shutil.which(name, path=f"{tools}:{os.environ['PATH']}") for name in ("cmake", "ninja"))
-    # Of the main build, which has nothing of the RTL in it: sim/presil_add_chip.cmake.
-    main = Path(os.environ.get("PRESIL_BUILD_DIR", ROOT / "build" / "check")).resolve()
-    environment = {**os.environ, "PRESIL_SIM_RUNTIMES": str(main / "sim")}
     for command in (
         [cmake, "-S", Path(__file__).parent, "-B", out / "build", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"]
         + [f"-DRTL_DIR={out / 'rtl'}", f"-DCONFIG={config}", f"-DBUILDS={kind}"]
         + [f"-DPython3_EXECUTABLE={sys.executable}"],
         [cmake, "--build", out / "build"],
     ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{config}: a sheet of faults does not build:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
     (out / "stamp").write_text(stamp)
