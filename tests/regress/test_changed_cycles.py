@@ -16,9 +16,10 @@ from planted import bench as planted
 from .conftest import CLI
 
 CASES = ["smoke/cnn-bf16", "smoke/sweep", "smoke/programs"]
-# Of seed 1 the shortest program that takes other cycles does so only behind the others of its run (replayed by itself
-# both simulators take 788), as what a random memory stalls depends on all that came before.
-SEEDS = {"smoke/programs": "2"}
+# With other seeds the bug changes no program's cycles, or the shortest program that takes other cycles does so only
+# behind the others of its run (replayed by itself both simulators take as many), as what a random memory stalls depends
+# on all that came before.
+SEEDS = {"smoke/programs": "7"}
 BUG = next(bug for bug, _ in planted.bugs() if bug.name == "arbitration starvation")
 
 
