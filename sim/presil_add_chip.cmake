@@ -224,6 +224,7 @@ function(_presil_train_model)
   _presil_compile_model("-fprofile-generate=${mdir}/profile -fprofile-update=single" libVchip_train.a ""
     ", to be profiled")
   add_custom_target(${target}_train_model DEPENDS ${mdir}/libVchip_train.a)
+  add_dependencies(${target}_train_model ${target}_verilate)
   add_library(${target}_train SHARED EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}_harness>)
   add_dependencies(${target}_train ${target}_train_model)
   _presil_link_library(${target}_train libVchip_train.a)
@@ -266,6 +267,7 @@ function(_presil_add_scramble)
             ${mdir}/scramble.inc
     DEPENDS ${mdir}/Vchip.mk ${PRESIL_SIM_DIR}/scramble.py VERBATIM)
   add_custom_target(${target}_scramble DEPENDS ${mdir}/scramble.inc)
+  add_dependencies(${target}_scramble ${target}_verilate)
   add_dependencies(${target}_harness ${target}_scramble)
   target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_SCRAMBLE=1)
 endfunction()
@@ -280,6 +282,7 @@ function(_presil_add_points)
     COMMAND ${Python3_EXECUTABLE} ${script} ${mdir} ${PRESIL_SIM_DIR}/..
     DEPENDS ${mdir}/Vchip.mk ${script} VERBATIM)
   add_custom_target(${target}_points DEPENDS ${mdir}/points.h ${mdir}/points.txt)
+  add_dependencies(${target}_points ${target}_verilate)
   add_dependencies(${target}_harness ${target}_points)
 endfunction()
 
@@ -421,6 +424,7 @@ function(_presil_add_library build)
     ${trim}
     DEPENDS ${A_SOURCES} ${A_DEPENDS} ${PRESIL_SIM_DIR}/trim.py
     COMMENT "Verilating ${A_NAME} (${build})" VERBATIM)
+  # Who needs what it writes waits for this target: make -j would verilate for each of them, at once.
   add_custom_target(${target}_verilate DEPENDS ${mdir}/Vchip.mk)
 
   # The harness, as objects: the library for training links them too.
@@ -447,6 +451,7 @@ function(_presil_add_library build)
   endif()
   _presil_compile_model("${profile}" libVchip.a "${trained}")
   add_custom_target(${target}_model DEPENDS ${mdir}/libVchip.a)
+  add_dependencies(${target}_model ${target}_verilate)
   if(trained)
     add_dependencies(${target}_model ${target}_train) # with which it trains
   endif()
