@@ -117,15 +117,6 @@ Tensor whole(const Tensor& query, const Tensor& key, const Tensor& value, const 
                                                   how.grouped);
 }
 
-Tensor whole_bf16(const Tensor& query, const Tensor& key, const Tensor& value, const Attention& how) {
-  OptionalTensor mask = how.mask;
-  if (how.causal) {
-    const Tensor earlier = earlier_keys(query.size(-2), key.size(-2), 0, query);
-    mask = mask ? without_later_keys(*mask, earlier) : earlier;
-  }
-  return bf16_attention(query, key, value, mask, how);
-}
-
 struct Tile {
   int64_t first, rows, keys;  // queries, and how many keys they may see
 };
@@ -235,7 +226,8 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, co
   const bool bf16 = inference && dropout == 0 && at::globalContext().userEnabledFlashSDP() && !transformed() &&
                     for_bf16(query, key, value, how.mask, grouped);
   if (!fits_tiles(query, key, value, how.mask, dropout))
-    return bf16 ? whole_bf16(query, key, value, how) : whole(query, key, value, how, dropout);
+    return bf16 ? of_tile({0, query.size(-2), key.size(-2)}, query, key, value, how, true)
+                : whole(query, key, value, how, dropout);
   if (inference) return in_tiles(query, key, value, how, bf16);
   if (learned_mask || transformed()) return whole(query, key, value, how, dropout);
   return InTiles::apply(query, key, value, how.mask, causal, scale, grouped);
