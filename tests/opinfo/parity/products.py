@@ -14,7 +14,7 @@ A call that launches on the chip can't be bit-equal to the CPU. Two things hold 
    to tolerance 0, however it amplifies the products' errors.
 
 For that the CPU takes composite operators apart where the device does: what has a composite kernel and none of the
-CPU's is entered, and scaled-dot-product attention is SDPBackend.MATH.
+CPU's is entered, and scaled-dot-product attention is attention.py's.
 """
 
 import torch
@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from torch_presil import _C
 
 from . import compare
+from .attention import as_the_device
 from .transfer import Transfer
 
 aten = torch.ops.aten
@@ -252,7 +253,7 @@ def explain(run_on_cpu, launches: Launches, got, device: str, run_on_device=None
     must have the bits, and without one be no further from float64 than no_worse() allows.
     """
     mode = Substitute(launches)
-    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+    with as_the_device():
         try:
             expected = run_on_cpu(mode)
         except (
