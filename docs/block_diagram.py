@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "chip.svg"
-WIDTH, HEIGHT, MARGIN, LINE = 1290, 690, 110, 19
+WIDTH, HEIGHT, MARGIN, LINE = 1290, 770, 110, 19
 
 # Instance of presil_top: x, y, width, height.
 PLACES = {
@@ -33,6 +33,7 @@ PLACES = {
     "u_bus": (30, 455, 180, 60),
     "u_windows": (30, 535, 180, 60),
     "u_parity": (30, 615, 180, 60),
+    "u_record": (30, 695, 180, 60),
     "u_axi_write": (1030, 70, 220, 60),
 }
 # Points of a line; heads at both ends (True), the last one (False) or none; text and where it is. The names are ports
@@ -47,6 +48,7 @@ ARROWS = [
     ([(280, 425), (245, 425), (245, 412), (210, 412)], False, "bursts", (222, 445)),
     ([(1140, 345), (1140, 285)], True, "", (0, 0)),
     ([(1250, 400), (1290, 400), (1290, 115), (1250, 115)], False, "bursts, beats", (1254, 420)),
+    ([(210, 725), (1310, 725), (1310, 80), (1250, 80)], False, "a record: burst, beats", (1080, 717)),
     ([(630, 100), (720, 100)], True, "clear", (655, 92)),
     (
         [(480, 150), (480, 195), (1140, 195), (1140, 235)],
@@ -90,6 +92,7 @@ TITLES = {
     "u_bus": "bus settings",
     "u_windows": "DMA windows",
     "u_parity": "parity errors",
+    "u_record": "completion records",
 }
 STYLE = (
     "text{font:13px sans-serif;fill:#1a1a1a} .t{font-weight:bold} .m{font-family:monospace;font-size:12px;fill:#444} "

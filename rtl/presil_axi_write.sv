@@ -2,8 +2,8 @@
 // AXI4 write side of the chip: STORE's bursts onto AW (registered), its beats onto W (passed
 // through; offered with or after their address, and neither waits for the other to be taken), B.
 // At most 128 bursts outstanding. Reset: synchronous, only when idle.
-// Halt: no burst is accepted any more; beats that are owed are sent with zero strobes, and
-// presil_store_pack holds its beat.
+// Halt: no burst is accepted; beats that are owed are sent with zero strobes, and presil_store_pack
+// holds its beat. It ends for the completion record, when nothing is owed.
 // Errors: SLVERR or DECERR raises err_valid one cycle later with the burst's address and the
 // descriptor's index; `overdue` raises late_valid with those of the oldest burst outstanding. A
 // burst outside the DMA windows is taken and never offered: it raises `refused` one cycle later
@@ -77,6 +77,7 @@ module presil_axi_write import presil_config_pkg::*; #(
   always_ff @(posedge clk) begin
     // strobes must not change while a beat waits
     if (halt && !(wvalid && !wready)) drain <= 1'b1;
+    else if (!halt) drain <= 1'b0;
     if (awvalid && awready) begin
       awvalid <= 1'b0;  issued <= issued + 8'd1;
     end

@@ -19,13 +19,19 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   input  logic              doorbell,          /// ring_tail was written in the last cycle
   input  logic              queue_reset,       /// pulse: back to idle, after a drain if busy
   output logic [31:0]       ring_head,         /// descriptors handed over, free-running count
-  output logic              busy,              /// a launch runs, or drains
+  output logic              busy,              /// a launch runs, drains or is recorded
   output logic              error,             /// stopped; everything is drained where not busy
   output logic [3:0]        error_code,        /// ERROR_*, the first; set before or with `error`
   output logic [31:0]       error_index,       /// ring count of its descriptor
   output logic [39:0]       error_addr,        /// byte address (docs/isa.md), or 0
   output logic              irq_done,          /// pulse: a launch ended without error
   output logic              irq_error,         /// pulse: `error` rises
+  // completion record
+  input  logic              record,            /// launches have one; stays while busy
+  input  logic              apart,             /// each doorbell is a launch; stays while busy
+  output logic              recording,         /// the launch is over: write it; until record_done
+  output logic              counting,          /// a launch runs, or drains, and isn't recorded yet
+  input  logic              record_done,       /// pulse: it is written; fail_code if it is not
   // fetch
   output logic              fetch_valid,       /// a burst of descriptors; stays until taken
   input  logic              fetch_ready,       /// taken in this cycle, a refused one too
@@ -61,6 +67,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned BEATS = 128 / WORD;  // of a descriptor; WORD <= 128
   localparam int unsigned SLOTS = 16;
   localparam int unsigned BW = $clog2(SLOTS * BEATS);
+  localparam logic [3:0]  LAUNCHES = 4'd8;     // not over, where doorbells are apart
 
   logic [8*WORD-1:0] buffer [SLOTS*BEATS];
   // running counts of descriptors: requested, received (whole)
@@ -69,6 +76,12 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [1:0]  state;                          // as the case below has it
   logic        resetting;
   logic        silent;                         // the bus was, in this launch
+  logic        recorded;                       // its record is begun, or was
+  // tails of launches that are apart, the one that runs at `first`; how many
+  logic [31:0] ends [8];
+  logic [2:0]  first;
+  logic [3:0]  waiting;
+  logic [31:0] goal;                           // tail of the launch that runs
   logic [31:0] rung;                           // tail of the last doorbell
   logic [31:0] size, ahead, to_end, fetch_count;
   logic [3:0]  own_code;
@@ -92,7 +105,8 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // up to 8 descriptors, not beyond the tail, the ring's end or 4 KiB (32 descriptors; the base is
   // 4 KiB-aligned)
   assign size   = 32'd1 << ring_log2;
-  assign ahead  = ring_tail - asked;
+  assign goal   = apart ? ends[first] : ring_tail;
+  assign ahead  = goal - asked;
   assign to_end = ((ring_log2 < 5'd5) ? size : 32'd32) - (asked
       & (((ring_log2 < 5'd5) ? size : 32'd32) - 32'd1));
   always_comb begin
@@ -110,31 +124,41 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // tail at zero. The engines follow in the next cycle, `halt` with them: none of them starts
   // anything in between.
   logic drained;
-  assign drained = halt && busy && !queue_reset && all_idle && !fetch_valid
+  assign drained = halt && busy && !recording && !queue_reset && all_idle && !fetch_valid
       && asked_beats == got_beats;
   assign fetch_out = asked_beats != got_beats;
+  assign counting  = busy && !recorded;
   assign clear   = (drained && resetting) || (queue_reset && !busy);
 
   // Everything that is looked at is looked at first: a register that is read behind an assignment
   // to it costs Verilator a shadow copy.
   always_ff @(posedge clk) begin
-    logic handed, fetch, ask, finished, lost, own, unheard, report;
+    logic handed, fetch, adds, ask, finished, stopped, recorded_well, over, to_record, more, rings,
+        queues, lost, own, unheard, report;
     logic [3:0]  code;
     logic [31:0] code_index, beats;          // beats: of the burst that is asked for
     logic [39:0] at, code_addr;                // at: 128-byte aligned
     own      = own_code != ERROR_NONE;
-    ask      = busy && !halt && !own && !fetch_valid && ahead != 32'd0 && !doorbell
+    adds     = doorbell && !apart;             // to the launch that runs
+    ask      = busy && !halt && !recording && !own && !fetch_valid && ahead != 32'd0 && !adds
                && asked + fetch_count - ring_head <= SLOTS;
     fetch    = fetch_valid && fetch_ready;
     handed   = state == 2'd2 && !halt && !own
             && (opcode == OP_NOP || (opcode == OP_LOAD && room[0])
             || (opcode == OP_MATRIX && room[1])
                 || (opcode == OP_EPILOGUE && room[2]) || (opcode == OP_STORE && room[3]));
-    finished = busy && !halt && !doorbell && !launch && !queue_reset && ring_head == ring_tail
+    finished = busy && !halt && !recording && !adds && !launch && !queue_reset && ring_head == goal
             && !own && fail_code == ERROR_NONE && state == 2'd0 && all_empty && all_idle;
+    stopped  = drained && !resetting;
+    recorded_well = recording && record_done && !halt && !queue_reset && !own
+        && fail_code == ERROR_NONE;
+    over     = recorded_well || (finished && !record);
+    to_record = record && !recorded && (finished || (stopped && !error && !silent));
     // more than the ring holds, or behind an earlier doorbell
-    lost     = doorbell && !error && !resetting
-            && (ring_log2 > 5'd16 || ring_tail - ring_head > size
+    rings    = doorbell && !error && !resetting;
+    queues   = rings && apart && waiting != LAUNCHES;
+    more     = apart ? (rings || waiting > 4'd1) : ring_head != ring_tail;
+    lost     = rings && (ring_log2 > 5'd16 || (apart && !queues) || ring_tail - ring_head > size
             || ring_tail - ring_head < rung - ring_head);
     // a drain that the bus doesn't end, and no error before it: a queue reset asked for it
     unheard  = silent && error_code == ERROR_NONE && (own || fail_code != ERROR_NONE);
@@ -142,9 +166,11 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     beats    = 32'(fetch_len) + 32'd1;
     code     = ERROR_NONE;  code_index = ring_head;  code_addr = 40'd0;
 
-    launch     <= doorbell && !error && !resetting && !busy && !queue_reset;
-    irq_done   <= finished;
-    irq_error  <= report || (drained && !resetting && !error);
+    // what was rung in while the record was written is the next launch
+    launch     <= (rings && !busy && !queue_reset)
+        || (recorded_well && more);
+    irq_done   <= over;
+    irq_error  <= report || (stopped && !error && !to_record);
     decoded    <= handed;
     engine_rst <= clear;
     push       <= 4'd0;
@@ -174,7 +200,10 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
       end
     endcase
     if (lost) code = ERROR_RING;
-    if (doorbell && !error && !resetting) rung <= ring_tail;
+    if (rings) rung <= ring_tail;
+    if (queues) ends[3'(first + waiting[2:0])] <= ring_tail;
+    if (over) first <= first + 3'd1;
+    if (queues != (apart && over)) waiting <= queues ? waiting + 4'd1 : waiting - 4'd1;
     if (fetch_refused) begin
       code = ERROR_WINDOW;  code_index = asked - beats / BEATS;
       code_addr = {fetch_beat, {LW{1'b0}}};
@@ -204,22 +233,26 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     end else if (own || fail_code != ERROR_NONE || (queue_reset && busy)) halt <= 1'b1;
 
     // launch and completion
-    if (finished || drained) busy <= 1'b0;
-    else if (doorbell && !error && !resetting && !queue_reset) busy <= 1'b1;
+    if (to_record) begin
+      recording <= 1'b1;  recorded <= 1'b1;
+    end else if (record_done) recording <= 1'b0;
+    if (over) recorded <= 1'b0;
+    if ((over && !more) || (drained && !to_record)) busy <= 1'b0;
+    else if (rings && !queue_reset) busy <= 1'b1;
     if (overdue) silent <= 1'b1;
-    if (report || (drained && !resetting)) error <= 1'b1;
+    if (report || (stopped && !to_record)) error <= 1'b1;
     if (queue_reset && busy) resetting <= 1'b1;
     if (engine_rst || rst) halt <= 1'b0;
     if (clear || rst) begin
       error <= 1'b0;  error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;
-      resetting <= 1'b0;  silent <= 1'b0;
+      resetting <= 1'b0;  silent <= 1'b0;  recorded <= 1'b0;
       ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;
       got_beats <= 32'd0;  state <= 2'd0;
-      push <= 4'd0;  own_code <= ERROR_NONE;  rung <= 32'd0;
+      push <= 4'd0;  own_code <= ERROR_NONE;  rung <= 32'd0;  waiting <= 4'd0;
     end
     if (rst) begin
-      busy <= 1'b0;  fetch_valid <= 1'b0;  launch <= 1'b0;  irq_done <= 1'b0;  irq_error <= 1'b0;
-      engine_rst <= 1'b0;
+      first <= 3'd0;  busy <= 1'b0;  recording <= 1'b0;  fetch_valid <= 1'b0;
+      launch <= 1'b0;  irq_done <= 1'b0;  irq_error <= 1'b0;  engine_rst <= 1'b0;
       decoded <= 1'b0;
     end
   end
@@ -284,6 +317,11 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   c_ring_wrap: cover property (@(posedge clk) disable iff (rst)
     state == 2'd3 && (ring_head & (size - 32'd1)) == size - 32'd1);
   c_ring_full: cover property (@(posedge clk) disable iff (rst) ring_tail - ring_head == size);
+  c_launch_waits: cover property (@(posedge clk) disable iff (rst) apart && waiting > 4'd1);
+  c_launches_full: cover property (@(posedge clk) disable iff (rst)
+    doorbell && apart && waiting == LAUNCHES);
+  c_rung_in_record: cover property (@(posedge clk) disable iff (rst) recording && doorbell);
+  c_reset_in_record: cover property (@(posedge clk) disable iff (rst) recording && queue_reset);
   c_page_end: cover property (@(posedge clk) disable iff (rst)
     fetch_valid && ring_log2 > 5'd5 && (asked & 32'd31) == 32'd0);
   c_buffer_full: cover property (@(posedge clk) disable iff (rst)

@@ -4,13 +4,14 @@
 // show (n: rtl/presil.rdl COUNTERS).
 // One array and one dynamic increment an engine: a loop over all counters would cost simulation
 // time in every cycle.
-// Read latency 1. Reset: synchronous; everything reads zero until the first snapshot. Errors: none.
+// Registers: read latency 1. Running counts (`live`, for records): combinational. Reset:
+// synchronous; registers read zero until the first snapshot. Errors: none.
 module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
   input  logic        clk,
   input  logic        rst,
-  input  logic        busy,            /// a launch runs: each cycle counts
+  input  logic        busy,            /// a launch runs, no record: each cycle counts
   input  logic        launch,          /// its first cycle
   input  logic [3:0]  cause [4],       /// CAUSE_* of LOAD, MATRIX, EPILOGUE, STORE
   input  logic        descriptor,      /// one is handed over by decode, NOPs too
@@ -22,7 +23,10 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
   input  logic        clear,           /// pulse: zero it, after a snapshot of the same cycle
   input  logic        req,             /// register request; the copy answers
   input  logic [7:0]  req_word,        /// 32-bit word: counter, high half
-  output logic [31:0] rdata            /// one cycle after req
+  output logic [31:0] rdata,           /// one cycle after req
+  input  logic        live,            /// look at a running count
+  input  logic [6:0]  live_n,          /// its number
+  output logic [63:0] live_count       /// in the same cycle; without live 0
 );
   typedef logic [63:0] causes_t [16];
   // Running counts and what the last snapshot saw of them. A count is zero while its bit in k_ (of
@@ -48,6 +52,33 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
       default: return 64'd0;
     endcase
   endfunction
+
+  function automatic logic [63:0] running(input logic [6:0] n);
+    case (n)
+      7'd80:   return cycles - z_cycles;
+      7'd81:   return read_beats;
+      7'd82:   return write_beats;
+      7'd83:   return read_beats * WORD;
+      7'd84:   return bytes;
+      7'd85:   return descriptors;
+      7'd86:   return launches;
+      7'd87:   return fetch_beats;
+      7'd88:   return first - start;
+      7'd89:   return last - start;
+      default: ;
+    endcase
+    case (n[6:4])
+      3'd0:    return k_load[n[3:0]] ? c_load[n[3:0]] : 64'd0;
+      3'd1:    return k_matrix[n[3:0]] ? c_matrix[n[3:0]] : 64'd0;
+      3'd2:    return k_epilogue[n[3:0]] ? c_epilogue[n[3:0]] : 64'd0;
+      3'd3:    return k_store[n[3:0]] ? c_store[n[3:0]] : 64'd0;
+      default: return (n == 7'd64 + 7'(CAUSE_COMMAND)) ? cycles - z_cycles : 64'd0;
+    endcase
+  endfunction
+  always_comb begin                    // not as an expression: simulators would look in every cycle
+    live_count = 64'd0;
+    if (live) live_count = running(live_n);
+  end
 
   function automatic logic [63:0] counted(input logic [63:0] count, input logic known);
     return (known && !clear) ? count + 64'd1 : 64'd1;

@@ -35,6 +35,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic [39-LW:0]    burst_beat,        /// first beat: DRAM byte address / WORD
   output logic [7:0]        burst_len,         /// beats of the burst - 1
   output logic [31:0]       burst_index,       /// ring count of its descriptor
+  input  logic              put,               /// pulse: `beat_data` takes what follows
+  input  logic [8*WORD-1:0] put_data,          /// a beat of a completion record; STORE is idle
   output logic              beat_valid,        /// a beat, in order of the bursts; stays
   input  logic              beat_ready,        /// taken in this cycle
   output logic [8*WORD-1:0] beat_data,         /// the beat, with beat_valid
@@ -116,7 +118,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign row_end  = w_left <= d_word && w_n0 == 16'd0;
   presil_store_pack u_pack (.clk, .rst, .halt, .piece(go), .piece_from(w_s[LW-1:0]),
       .piece_at(w_at), .piece_len((LW+1)'(w_len)), .piece_end(row_end), .room(pack_room),
-      .idle(pack_idle), .rvalid(st_rvalid), .rdata(st_rdata), .beat_valid, .beat_ready, .beat_data,
+      .idle(pack_idle), .rvalid(st_rvalid), .rdata(st_rdata), .put, .put_data, .beat_valid,
+      .beat_ready, .beat_data,
       .beat_strb, .beat_bytes);
 
   always_ff @(posedge clk) begin

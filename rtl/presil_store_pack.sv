@@ -20,6 +20,8 @@ module presil_store_pack import presil_config_pkg::*; #(
   output logic              idle,              /// no piece, no beat
   input  logic              rvalid,            /// a granted word arrives, in order
   input  logic [8*WORD-1:0] rdata,             /// the word, with rvalid
+  input  logic              put,               /// pulse: `beat_data` takes what follows
+  input  logic [8*WORD-1:0] put_data,          /// a beat of a record: there is no other
   output logic              beat_valid,        /// a beat; stays until beat_ready, halt or not
   input  logic              beat_ready,        /// taken in this cycle
   output logic [8*WORD-1:0] beat_data,         /// the beat, with beat_valid
@@ -117,6 +119,7 @@ module presil_store_pack import presil_config_pkg::*; #(
       flush_bytes <= {1'b0, stop[LW-1:0]};
       tail <= tail + 3'd1;
     end
+    if (put) beat_data <= put_data;
     if (piece != pop) held <= piece ? held + 4'd1 : held - 4'd1;
     if (rvalid != pop) ready <= rvalid ? ready + 4'd1 : ready - 4'd1;
     if (rst) begin

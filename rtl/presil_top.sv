@@ -107,7 +107,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
       ack_counters, ack_bus, ack_wr;
   logic [11:0] status_addr;
   logic [31:0] status_data, counter_data, bus_data, window_data, ring_head;
-  logic [31:0] parity_data;
+  logic [31:0] parity_data, record_data;
   logic        engine_rst, queue_clear, doorbell;
   assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req
       || hw_out.WAIT_CAUSE.req
@@ -156,7 +156,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign hw_in.COUNTERS.rd_data  = counter_data;
   assign hw_in.BUS.rd_ack        = ack_bus && !ack_wr;
   assign hw_in.BUS.wr_ack        = ack_bus && ack_wr;
-  assign hw_in.BUS.rd_data       = bus_data | window_data | parity_data;
+  assign hw_in.BUS.rd_data       = bus_data | window_data | parity_data | record_data;
   assign hw_in.RING_HEAD.value.next = ring_head;
   assign hw_in.RING_TAIL.value.hwclr = queue_clear;   // a write in the same cycle wins
 
@@ -164,7 +164,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic        fetch_out, fetch_overdue, fetch_refused, read_overdue, write_overdue, read_late,
       write_late, unanswered, read_refused, write_refused;
   logic        busy, error, halt, launch, decoded, fetch_valid, fetch_ready, fetch_rvalid,
-      pulse_done, pulse_error, all_empty, all_idle;
+      pulse_done, pulse_error, all_empty, all_idle, record, apart, recording, record_done,
+      counting;
   logic [3:0]  error_code, fail_code;
   logic [31:0] error_index, fail_index, push_index;
   logic [39:0] error_addr, fail_addr;
@@ -176,7 +177,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
       .ring_base({hw_out.RING_BASE_HI.value.value, hw_out.RING_BASE_LO.value.value[31:12]}),
       .ring_log2(hw_out.RING_LOG2.value.value), .ring_tail(hw_out.RING_TAIL.value.value), .doorbell,
       .queue_reset(hw_out.CONTROL.queue_reset.value), .ring_head, .busy, .error, .error_code,
-      .error_index, .error_addr, .irq_done(pulse_done), .irq_error(pulse_error), .fetch_valid,
+      .error_index, .error_addr, .irq_done(pulse_done), .irq_error(pulse_error), .record,
+      .apart, .recording, .counting, .record_done, .fetch_valid,
       .fetch_ready, .fetch_beat, .fetch_len, .fetch_rvalid, .fetch_rdata(m_axi_rdata),
       .fetch_rerror(m_axi_rresp[1]), .fetch_out, .fetch_refused, .fetch_overdue,
       .overdue(read_overdue || write_overdue), .halt, .clear(queue_clear), .engine_rst, .launch,
@@ -227,6 +229,13 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic        spad_bad, spad_bad_store, acc_bad, acc_bad_epilogue, line_bad, parity_err, acc_was;
   logic [31:0] spad_bad_index, spad_bad_addr, acc_bad_row, line_bad_at, parity_err_index;
   logic [39:0] parity_err_addr;
+  logic        w_ready, w_beat_ready, rec_burst, rec_valid;
+  logic [39-LW:0] rec_beat;
+  logic [7:0]  rec_len;
+  logic        rec_put;
+  logic [8*WORD-1:0] rec_data;
+  logic [6:0]  rec_counter;
+  logic [63:0] rec_count;
   logic        lb_valid, lb_ready, load_rvalid, load_rready, sb_valid, sb_ready, beat_valid,
       beat_ready, response, read_idle, write_idle;
   logic [39-LW:0] lb_beat, sb_beat;
@@ -241,7 +250,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     later = '0;
     later[LOAD]   = load_err || lb_valid || !read_idle;       // beats that no word needs
     later[MATRIX] = acc_re || acc_was;
-    later[STORE]  = store_err || !write_idle;
+    later[STORE]  = store_err || !write_idle || recording;
   end
   for (genvar e = 0; e < ENGINES; e++) begin : g_clock
     logic gclk;
@@ -276,8 +285,9 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
       .cause(engine_cause[STORE]), .halt, .idle(idle[STORE]), .err_valid(store_err),
       .err_index(store_err_index), .err_addr(store_err_addr), .st_valid, .st_addr, .st_ready,
       .st_rvalid, .st_rdata, .burst_valid(sb_valid), .burst_ready(sb_ready), .burst_beat(sb_beat),
-      .burst_len(sb_len), .burst_index(sb_index), .beat_valid, .beat_ready, .beat_data(m_axi_wdata),
-      .beat_strb, .beat_bytes, .response);
+      .burst_len(sb_len), .burst_index(sb_index), .put(rec_put), .put_data(rec_data), .beat_valid,
+      .beat_ready, .beat_data(m_axi_wdata), .beat_strb, .beat_bytes,
+      .response(response && !recording));
   presil_scratchpad u_scratchpad (.clk, .rst, .act_valid, .wgt_valid, .st_valid, .res_valid,
       .act_addr, .wgt_addr, .spad_bad, .spad_bad_store, .spad_bad_index, .spad_bad_addr, .st_addr,
       .res_addr, .act_ready, .wgt_ready, .st_ready, .res_ready, .act_rvalid, .wgt_rvalid,
@@ -319,9 +329,15 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
       .arid(m_axi_arid), .araddr(m_axi_araddr), .arlen(m_axi_arlen), .arvalid(m_axi_arvalid),
       .arready(m_axi_arready), .rid(m_axi_rid[0]), .rresp(m_axi_rresp[1]), .rlast(m_axi_rlast),
       .rvalid(m_axi_rvalid), .rready(m_axi_rready));
-  presil_axi_write u_axi_write (.clk, .rst(clean), .halt, .idle(write_idle), .burst_valid(sb_valid),
-      .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len), .burst_index(sb_index),
-      .beat_valid, .beat_ready, .beat_strb, .response, .unanswered, .overdue(write_overdue),
+  // A launch that is over leaves the write side to its record, halted or not.
+  assign sb_ready    = w_ready && !recording;
+  assign beat_ready  = w_beat_ready && !recording;
+  presil_axi_write u_axi_write (.clk, .rst(clean), .halt(halt && !recording), .idle(write_idle),
+      .burst_valid(recording ? rec_burst : sb_valid),
+      .burst_ready(w_ready), .burst_beat(recording ? rec_beat : sb_beat),
+      .burst_len(recording ? rec_len : sb_len), .burst_index(recording ? ring_head : sb_index),
+      .beat_valid(recording ? rec_valid : beat_valid), .beat_ready(w_beat_ready),
+      .beat_strb(recording ? '1 : beat_strb), .response, .unanswered, .overdue(write_overdue),
       .late_valid(write_late), .guarded, .first(window_first), .last(window_last),
       .refused(write_refused), .err_valid(write_err), .err_index(write_err_index),
       .err_addr(write_err_addr), .awaddr(m_axi_awaddr), .awlen(m_axi_awlen),
@@ -389,11 +405,22 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
       end
     end
   end
-  presil_counters u_counters (.clk, .rst, .busy, .launch, .cause, .descriptor(decoded),
-      .read_beat(load_rvalid && load_rready), .fetch_beat(fetch_rvalid),
-      .write_beat(m_axi_wvalid && m_axi_wready), .write_bytes(halt ? '0 : beat_bytes),
-      .snapshot(hw_out.CONTROL.counter_snapshot.value), .clear(hw_out.CONTROL.counter_clear.value),
-      .req(counter_req), .req_word(hw_out.COUNTERS.addr[9:2]), .rdata(counter_data));
+  presil_record u_record (.clk, .rst, .clean, .req(hw_out.BUS.req),
+      .req_write(hw_out.BUS.req_is_wr), .req_addr(hw_out.BUS.addr), .req_data(hw_out.BUS.wr_data),
+      .req_mask(hw_out.BUS.wr_biten), .rdata(record_data), .busy, .enabled(record), .apart,
+      .recording,
+      .done(record_done), .ring_head, .error_code, .error_index, .error_addr,
+      .counter(rec_counter), .count(rec_count), .burst_valid(rec_burst), .burst_ready(w_ready),
+      .burst_beat(rec_beat), .burst_len(rec_len), .beat_valid(rec_valid),
+      .beat_ready(w_beat_ready), .put(rec_put), .beat(rec_data), .response, .bad(m_axi_bresp[1]),
+      .refused(write_refused));
+  presil_counters u_counters (.clk, .rst, .busy(counting), .launch, .cause,
+      .descriptor(decoded), .read_beat(load_rvalid && load_rready), .fetch_beat(fetch_rvalid),
+      .write_beat(m_axi_wvalid && m_axi_wready && counting), .write_bytes(halt ? '0 : beat_bytes),
+      .snapshot(hw_out.CONTROL.counter_snapshot.value),
+      .clear(hw_out.CONTROL.counter_clear.value || (apart && record_done)),
+      .req(counter_req), .req_word(hw_out.COUNTERS.addr[9:2]), .rdata(counter_data),
+      .live(recording), .live_n(rec_counter), .live_count(rec_count));
   logic irq_done, irq_error, unused;
   assign unused = &{m_axi_bid, m_axi_bresp[0], m_axi_rid[3:1], m_axi_rresp[0]};
   presil_status u_status (.clk, .rst(clean), .req(status_req), .req_addr(status_addr),

@@ -23,6 +23,7 @@ static int chip_create(const char *name, presil_chip **out, presil_error_buffer 
     presil_chip *chip = calloc(1, sizeof *chip);
     if (!chip) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a chip");
     chip->config = *c;
+    chip->records = chip_records_wanted();
     *out = chip;
     return PRESIL_OK;
 }
@@ -34,11 +35,13 @@ static void chip_destroy(presil_chip *chip) {
 }
 
 static int chip_limits(const presil_chip *chip, presil_chip_limits *out) {
-    (void)chip;
     const presil_chip_limits own = {.address_bits = 40,
                                     .buffer_alignment = 4096,
-                                    .command_bytes = (uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2,
+                                    .command_bytes = CHIP_RING_BYTES + (chip->records ? CHIP_RECORD_BYTES : 0),
                                     .has_interrupt = 1,
+                                    .queue_depth = chip->records ? CHIP_LAUNCHES : 1,
+                                    .queue_commands = 1u << CHIP_RING_LOG2,
+                                    .command_written = chip->records ? CHIP_RECORD_BYTES : 0,
                                     .has_executor = 1,
                                     .numerics = PRESIL_NUMERICS_IEEE,
                                     .kinds = 1u << PRESIL_OP_NOP | 1u << PRESIL_OP_COPY | 1u << PRESIL_OP_CONV |

@@ -29,18 +29,27 @@ void chip_misfit(const char *field, int64_t value, int64_t low, int64_t high);
 enum { LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3, CHIP_ENGINES = 4, VECTOR = 4 }; /* VECTOR: reserved */
 
 #define CHIP_RING_LOG2 16u
+#define CHIP_RING_BYTES ((uint64_t)sizeof(presil_desc) << CHIP_RING_LOG2)
+enum { CHIP_LAUNCHES = 8, CHIP_RECORD_STRIDE = 1024, CHIP_RECORD_WORDS = 96 }; /* docs/isa.md section 1 */
+#define CHIP_RECORD_BYTES (CHIP_LAUNCHES * CHIP_RECORD_STRIDE)                 /* of command memory, behind the ring */
 #define CHIP_SEGMENT_LIMIT 16000u /* descriptors of one launch: below the ring's size */
 #define CHIP_TERMS 3u
 enum { CHIP_WINDOW_KERNEL = 5, CHIP_WINDOW_POSITIONS = 64 }; /* what a depthwise MATRIX holds: docs/isa.md, FIELD */
 
 enum { LOOK_CYCLES = 4 * PRESIL_CAUSES, LOOKS }; /* engine * causes + cause, cycles */
 
+typedef struct {
+    uint32_t first, count; /* ring count of its first descriptor; how many */
+    uint32_t segment;
+    uint32_t engines; /* bit n: engine n has descriptors in it */
+} chip_launch;
+
 struct presil_chip {
     presil_config config;
-    struct presil_twin *twin;             /* created at the first execute() */
-    uint32_t launches_submitted, segment; /* segment: running or last */
-    uint32_t engines;                     /* bit n: engine n has descriptors in it */
-    bool looked;                          /* look: counters at the first look since something worked (why.c) */
+    struct presil_twin *twin; /* created at the first execute() */
+    uint32_t launches_submitted;
+    chip_launch launch; /* that runs, or ran last */
+    bool looked;        /* look: counters at the first look since something worked (why.c) */
     uint32_t look[LOOKS];
     uint64_t look_work;
     uint64_t ring, ring_bytes; /* command memory */
@@ -48,6 +57,12 @@ struct presil_chip {
      * again when the chip was reset. */
     presil_twin_windows windows;
     bool guarded, locked;
+    bool records;                                       /* PRESIL_RECORDS: a launch has a completion record */
+    uint8_t *record;                                    /* where they are mapped, or NULL */
+    chip_launch behind[CHIP_LAUNCHES];                  /* rung behind `launch`, the oldest at `behind_first` */
+    uint32_t behind_first, behind_count, record_number; /* of `launch`: 1 behind a queue reset */
+    bool running;                                       /* `launch` is not over */
+    uint64_t said[CHIP_RECORD_WORDS];                   /* the last record that was read */
 };
 
 int chip_fail(const presil_error_buffer *error, int status, const char *format, ...)

@@ -77,6 +77,15 @@ static bool may_overlap(const presil_device *device, const work_item *item) {
            !device->run.trace_path && !item->layouts && !atomic_load(&device->layouts.count);
 }
 
+/* Beside those that are with the chip. */
+static bool has_room(const presil_device *device, const presil_plan_info *info, uint32_t depth) {
+    const device_flights *f = &device->flights;
+    const uint32_t most = device->limits.queue_commands;
+    uint64_t commands = info->descriptors;
+    for (uint32_t n = 0; n < f->count; n++) commands += flight_at(f, n)->info.descriptors;
+    return info->segments <= depth - f->doorbells && (!most || commands <= most);
+}
+
 /* All its doorbells: there is room. */
 static int submit(presil_device *device, flight *next) {
     device_flights *f = &device->flights;
@@ -101,8 +110,7 @@ bool presil_flight_begin(presil_device *device, const work_item *item) {
     /* A cancel is for what is in flight first. */
     if (f->count ? __atomic_load_n(&device->queue.cancel_flag, __ATOMIC_SEQ_CST) : presil_cancelled(device, item->seq))
         return false;
-    if (presil_plan_look(device, item->plan, &info) || !info.segments || info.segments > depth - f->doorbells)
-        return false;
+    if (presil_plan_look(device, item->plan, &info) || !info.segments || !has_room(device, &info, depth)) return false;
     const uint64_t start = presil_now_ns();
     flight *next = flight_at(f, f->count++);
     *next = (flight){.item = *item, .info = info};

@@ -123,6 +123,11 @@ typedef struct {
      * whoever reads ahead reads what it has not written yet, and no element is computed twice: neither where tiles meet
      * nor by two segments. 0: the core refuses such operators, and the host computes them. */
     uint32_t in_place;
+    /* With queue_depth >= 2: commands (presil_plan_info.descriptors) of all launches that are not over, at most; one
+     * alone may have more. 0: any number. */
+    uint32_t queue_commands;
+    /* Bytes at the end of command_bytes that the chip itself writes: status, no launch's result. */
+    uint32_t command_written;
 } presil_chip_limits;
 
 typedef struct {

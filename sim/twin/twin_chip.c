@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "presil_twin_chip.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include "presil_regs.h"
@@ -10,6 +11,13 @@ enum {
     VERSION_MAJOR = PRESIL_ISA_VERSION,
     COUNTER_DESCRIPTORS = 85,
     COUNTER_LAUNCHES = 86,
+    COUNTERS = 90,
+    /* completion records (docs/isa.md section 1) */
+    RECORD_FORMAT = 1,
+    RECORD_STRIDE = 1024,
+    RECORD_WORDS = 96,
+    LAUNCHES = 8, /* that wait, with `apart` */
+    RECORD_HEAD = 4,
     LAUNCH_CYCLES = 300,
     RING_LOG2_MOST = 16,
     /* what the RTL has behind reset: ARPROT, AWPROT 2, ARCACHE, AWCACHE 3 */
@@ -21,20 +29,24 @@ struct presil_twin_chip {
     const presil_config *config;
     presil_twin *twin;
     uint32_t ring_lo, ring_hi, ring_log2, head, tail, irq, irq_enable, error_code, error_index;
-    uint32_t attributes, timeout;        /* of a bus that the twin has not: kept */
-    presil_twin_windows windows, acting; /* as written; of the launch */
+    uint32_t attributes, timeout;               /* of a bus that the twin has not: kept */
+    presil_twin_windows windows, acting;        /* as written; of the launch */
+    uint32_t record_page, record_ring;          /* completion records: as written */
+    uint32_t acting_page, acting_ring, records; /* of the launch; how many since the last reset */
     int locked;
     uint64_t error_address;
     uint64_t descriptors, launches, descriptors_shown, launches_shown; /* shown: at the last snapshot */
+    uint32_t ends[LAUNCHES], waiting; /* apart: tails of launches that are not over, the oldest first */
     int pending, lost; /* lost: a doorbell asked for more than the ring holds, or for less than one before */
     presil_desc *list;
     size_t capacity;
 };
 
 static void reset_queue(presil_twin_chip *chip) {
-    chip->head = chip->tail = chip->error_code = chip->error_index = 0;
+    chip->head = chip->tail = chip->error_code = chip->error_index = chip->records = 0;
     chip->error_address = 0;
     chip->pending = chip->lost = 0;
+    chip->waiting = 0;
 }
 
 void presil_twin_chip_reset(presil_twin_chip *chip) {
@@ -44,6 +56,7 @@ void presil_twin_chip_reset(presil_twin_chip *chip) {
     chip->timeout = 0;
     chip->windows = (presil_twin_windows){0};
     chip->locked = 0;
+    chip->record_page = chip->record_ring = 0;
     chip->descriptors = chip->launches = chip->descriptors_shown = chip->launches_shown = 0;
 }
 
@@ -107,7 +120,7 @@ uint32_t presil_twin_chip_read(const presil_twin_chip *chip, uint32_t offset) {
     case PRESIL_REG_CONFIG_HASH: return c->hash;
     case PRESIL_REG_CAP_FEATURES:
         return PRESIL_CAP_FEATURES_INT8_MASK | PRESIL_CAP_FEATURES_BF16_MASK | PRESIL_CAP_FEATURES_WINDOWS_MASK |
-               (c->parity ? PRESIL_CAP_FEATURES_PARITY_MASK : 0u);
+               PRESIL_CAP_FEATURES_RECORDS_MASK | (c->parity ? PRESIL_CAP_FEATURES_PARITY_MASK : 0u);
     case PRESIL_REG_RING_BASE_LO: return chip->ring_lo;
     case PRESIL_REG_RING_BASE_HI: return chip->ring_hi;
     case PRESIL_REG_RING_LOG2: return chip->ring_log2;
@@ -124,6 +137,9 @@ uint32_t presil_twin_chip_read(const presil_twin_chip *chip, uint32_t offset) {
     case PRESIL_REG_BUS_ATTRIBUTES: return chip->attributes;
     case PRESIL_REG_BUS_TIMEOUT: return chip->timeout;
     case PRESIL_REG_WINDOW_LOCK: return (uint32_t)chip->locked;
+    case PRESIL_REG_RECORD_PAGE: return chip->record_page;
+    case PRESIL_REG_RECORD_RING:
+        return chip->record_ring | (chip->records & 0xffffu) << PRESIL_RECORD_RING_WRITTEN_SHIFT;
     default:
         if (is_window(offset)) return *window_at((presil_twin_windows *)(uintptr_t)&chip->windows, offset);
         return offset >= PRESIL_REG_COUNTER(0) ? counter(chip, offset) : 0;
@@ -142,11 +158,25 @@ static void control(presil_twin_chip *chip, uint32_t value) {
     }
 }
 
+static bool is_apart(const presil_twin_chip *chip) {
+    return chip->acting_page & PRESIL_RECORD_PAGE_ENABLE_MASK && chip->acting_ring & PRESIL_RECORD_RING_APART_MASK;
+}
+
 static void doorbell(presil_twin_chip *chip, uint32_t tail) {
     const uint32_t count = tail - chip->head;
     if (chip->ring_log2 > RING_LOG2_MOST || count > 1u << chip->ring_log2 || count < chip->tail - chip->head)
         chip->lost = 1;
-    if (!chip->pending) chip->acting = chip->windows;
+    if (!chip->pending) {
+        chip->acting = chip->windows;
+        chip->acting_page = chip->record_page;
+        chip->acting_ring = chip->record_ring;
+    }
+    if (is_apart(chip)) {
+        if (chip->waiting == LAUNCHES)
+            chip->lost = 1;
+        else
+            chip->ends[chip->waiting++] = tail;
+    }
     chip->pending = 1;
 }
 
@@ -167,6 +197,12 @@ void presil_twin_chip_write(presil_twin_chip *chip, uint32_t offset, uint32_t va
     case PRESIL_REG_IRQ_CLEAR: chip->irq &= ~value; break;
     case PRESIL_REG_BUS_ATTRIBUTES: chip->attributes = value & attributes; break;
     case PRESIL_REG_BUS_TIMEOUT: chip->timeout = value; break;
+    case PRESIL_REG_RECORD_PAGE:
+        chip->record_page = value & (PRESIL_RECORD_PAGE_PAGE_MASK | PRESIL_RECORD_PAGE_ENABLE_MASK);
+        break;
+    case PRESIL_REG_RECORD_RING:
+        chip->record_ring = value & (PRESIL_RECORD_RING_LOG2_MASK | PRESIL_RECORD_RING_APART_MASK);
+        break;
     case PRESIL_REG_WINDOW_LOCK: chip->locked |= (int)(value & PRESIL_WINDOW_LOCK_LOCKED_MASK); break;
     default:
         if (is_window(offset)) write_window(chip, offset, value);
@@ -220,9 +256,11 @@ static uint64_t streamed(const presil_desc *d) {
     return ((nx - 1) * presil_matrix_sx(d) / dx + kx) * ((ny - 1) * presil_matrix_sy(d) / dy + ky);
 }
 
+static uint32_t end_of_launch(const presil_twin_chip *chip) { return chip->waiting ? chip->ends[0] : chip->tail; }
+
 /* Bytes over the bus and rows through the array, each at one a cycle, whichever takes longer. */
 uint64_t presil_twin_chip_estimate(presil_twin_chip *chip, const presil_twin_memory *memory) {
-    const uint32_t word = chip->config->word_bytes, count = chip->tail - chip->head;
+    const uint32_t word = chip->config->word_bytes, count = end_of_launch(chip) - chip->head;
     uint64_t bus = 0, array = 0;
     presil_twin_error error = {0};
     if (!chip->pending || fetch(chip, memory, count, &error)) return LAUNCH_CYCLES;
@@ -237,23 +275,62 @@ uint64_t presil_twin_chip_estimate(presil_twin_chip *chip, const presil_twin_mem
     return LAUNCH_CYCLES + (bus > array ? bus : array);
 }
 
+static void store64(uint8_t *to, uint64_t value) {
+    for (int i = 0; i < 8; i++) to[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* What the chip says of the launch that is over, into memory. An error code, with the place in *error. */
+static int record(presil_twin_chip *chip, const presil_twin_memory *memory, presil_twin_write_fn on_write,
+                  void *context, presil_twin_error *error) {
+    const uint64_t first = (uint64_t)(chip->acting_page & PRESIL_RECORD_PAGE_PAGE_MASK) << 12,
+                   at = first + (uint64_t)(chip->records & 0xffffu &
+                                           ((1u << (chip->acting_ring & PRESIL_RECORD_RING_LOG2_MASK)) - 1u)) *
+                                    RECORD_STRIDE,
+                   bytes = RECORD_WORDS * 8, offset = at - memory->base;
+    error->index = 0;
+    error->address = at;
+    if (!presil_twin_permits(&chip->acting, at, 1)) return error->code = PRESIL_ERROR_WINDOW;
+    if (at < memory->base || offset > memory->bytes || bytes > memory->bytes - offset)
+        return error->code = PRESIL_ERROR_WRITE_BUS;
+    uint8_t *const to = memory->host + offset;
+    memset(to, 0, bytes);
+    store64(to, chip->error_code | RECORD_FORMAT << 8 | COUNTERS << 16 | (uint64_t)chip->error_index << 32);
+    store64(to + 8, chip->error_address);
+    store64(to + 16, chip->head);
+    store64(to + (RECORD_HEAD + COUNTER_DESCRIPTORS) * 8, chip->descriptors);
+    store64(to + (RECORD_HEAD + COUNTER_LAUNCHES) * 8, chip->launches);
+    store64(to + (RECORD_WORDS - 1) * 8, ++chip->records & 0xffffu);
+    if (on_write) on_write(context, at, bytes, chip->head);
+    return PRESIL_ERROR_NONE;
+}
+
+static void stop(presil_twin_chip *chip, const presil_twin_error *error) {
+    chip->error_code = (uint32_t)error->code;
+    chip->error_index = chip->head + error->index;
+    chip->error_address = error->address;
+}
+
 void presil_twin_chip_run(presil_twin_chip *chip, const presil_twin_memory *memory, presil_twin_write_fn on_write,
                           void *context) {
     if (!chip->pending) return;
-    const uint32_t count = chip->tail - chip->head;
+    const uint32_t end = end_of_launch(chip), count = end - chip->head;
     presil_twin_error error = {0};
     presil_twin_set_windows(chip->twin, &chip->acting);
     if (!fetch(chip, memory, count, &error))
         (void)presil_twin_execute(chip->twin, chip->list, count, memory, on_write, context, &error);
-    if (error.code) {
-        chip->error_code = (uint32_t)error.code;
-        chip->error_index = chip->head + error.index;
-        chip->error_address = error.address;
-    }
-    chip->pending = 0;
-    chip->head = chip->tail;
+    if (error.code) stop(chip, &error);
+    if (chip->waiting) memmove(chip->ends, chip->ends + 1, --chip->waiting * sizeof *chip->ends);
+    if (error.code) chip->waiting = 0;
+    chip->pending = chip->waiting != 0;
+    chip->head = end;
     chip->descriptors += count;
     chip->launches++;
     if (error.deadlock) return; /* the chip would hang, without an interrupt */
-    chip->irq |= error.code ? PRESIL_IRQ_STATUS_ERROR_MASK : PRESIL_IRQ_STATUS_DONE_MASK;
+    presil_twin_error unwritten = {0};
+    if (chip->acting_page & PRESIL_RECORD_PAGE_ENABLE_MASK && record(chip, memory, on_write, context, &unwritten) &&
+        !chip->error_code)
+        stop(chip, &unwritten);
+    if (is_apart(chip)) chip->descriptors = chip->launches = 0;
+    if (chip->error_code) chip->pending = 0;
+    chip->irq |= chip->error_code ? PRESIL_IRQ_STATUS_ERROR_MASK : PRESIL_IRQ_STATUS_DONE_MASK;
 }

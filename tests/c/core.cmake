@@ -65,7 +65,9 @@ if(TARGET presil_sim_tiny_fast)
   presil_core_test(rtl presil_chip_static)
   presil_core_test(why presil_chip_static)
   presil_core_test(windows presil_chip_static)
+  presil_core_test(records presil_chip_static)
   add_dependencies(test_core_windows presil_sim_tiny_fast)
+  add_dependencies(test_core_records presil_sim_tiny_fast)
   add_dependencies(test_core_why presil_sim_tiny_fast)
   add_dependencies(test_core_rtl presil_sim_tiny_fast)
   presil_c_test(performance test_performance.c "presil;m")
@@ -73,7 +75,8 @@ if(TARGET presil_sim_tiny_fast)
   set_tests_properties(c_performance PROPERTIES ENVIRONMENT
     "PRESIL_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib;PRESIL_MEMORY=;\
 PRESIL_TINY_LIBRARY=$<TARGET_FILE:presil_sim_tiny_fast>")
-  set_property(TEST c_core_rtl APPEND PROPERTY ENVIRONMENT "PRESIL_TINY_LIBRARY=$<TARGET_FILE:presil_sim_tiny_fast>")
+  set_property(TEST c_core_rtl c_core_records APPEND PROPERTY
+    ENVIRONMENT "PRESIL_TINY_LIBRARY=$<TARGET_FILE:presil_sim_tiny_fast>")
 endif()
 
 # Bundles from launches, and launches from bundles.

@@ -212,11 +212,97 @@ static void windows_of_fetches(void **state) {
     presil_twin_chip_destroy(chip);
 }
 
+static uint64_t word_at(uint32_t at, uint32_t n) {
+    uint64_t value;
+    memcpy(&value, memory + at + n * sizeof value, sizeof value);
+    return value;
+}
+
+/* As tests/programs/test_records.py has the RTL. */
+static void completion_records(void **state) {
+    (void)state;
+    enum { AT = 0x4000, STRIDE = 1024, NUMBER = 95 };
+    presil_twin_chip *chip = ready();
+    presil_twin_chip_write(chip, PRESIL_REG_RECORD_PAGE, UINT32_MAX);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_RECORD_PAGE), 0x1fffffff);
+    presil_twin_chip_write(chip, PRESIL_REG_RECORD_PAGE, (BASE_LO + AT) >> 12 | PRESIL_RECORD_PAGE_ENABLE_MASK);
+    presil_twin_chip_write(chip, PRESIL_REG_RECORD_RING, UINT32_MAX);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_RECORD_RING), 31);
+    presil_twin_chip_write(chip, PRESIL_REG_RECORD_RING, 1);
+    for (uint32_t n = 1; n <= 3; n++) {
+        const uint32_t at = AT + (n - 1) % 2 * STRIDE;
+        ring(chip, 2 * n);
+        assert_int_equal(word_at(at, 0), 1 << 8 | 90 << 16);
+        assert_int_equal(word_at(at, 2), 2 * n);
+        assert_int_equal(word_at(at, 4 + 85), 2 * n);
+        assert_int_equal(word_at(at, 4 + 86), n);
+        assert_int_equal(word_at(at, NUMBER), n);
+        assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_RECORD_RING), n << 16 | 1);
+    }
+    put_desc(6, 15); /* no such opcode */
+    ring(chip, 8);
+    assert_int_equal(word_at(AT + STRIDE, 0), PRESIL_ERROR_OPCODE | 1 << 8 | 90 << 16 | UINT64_C(6) << 32);
+    presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_QUEUE_RESET_MASK);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_RECORD_RING), 1);
+    presil_twin_chip_write(chip, PRESIL_REG_RECORD_PAGE,
+                           (BASE_LO + MEMORY) >> 12 | PRESIL_RECORD_PAGE_ENABLE_MASK); /* behind the memory */
+    ring(chip, 2);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_WRITE_BUS);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_INDEX), 2);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_ADDR_LO), BASE_LO + MEMORY);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_IRQ_STATUS), PRESIL_IRQ_STATUS_ERROR_MASK);
+    presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_QUEUE_RESET_MASK);
+    presil_twin_chip_write(chip, PRESIL_REG_RECORD_PAGE, (BASE_LO + AT) >> 12 | PRESIL_RECORD_PAGE_ENABLE_MASK);
+    presil_twin_chip_write(chip, PRESIL_REG_WINDOW0_FIRST, BASE_LO >> 12);
+    presil_twin_chip_write(chip, PRESIL_REG_WINDOW0_LAST,
+                           BASE_LO >> 12 | PRESIL_WINDOW0_LAST_ENABLE_MASK | PRESIL_WINDOW0_LAST_READ_MASK);
+    memset(memory + AT, 0, 2 * STRIDE);
+    ring(chip, 2);
+    expect_window(chip, 2, BASE_LO + AT);
+    assert_int_equal(word_at(AT, NUMBER), 0);
+    presil_twin_chip_destroy(chip);
+}
+
+/* Eight launches of 1, 2, ... descriptors wait, each with a record of its own; a ninth is one too many. */
+static void launches_in_a_queue(void **state) {
+    (void)state;
+    enum { AT = 0x4000, STRIDE = 1024, NUMBER = 95, MOST = 8, ALL = MOST * (MOST + 1) / 2 };
+    presil_twin_chip *chip = ready();
+    for (uint32_t i = 0; i < 1u << 6; i++) put_desc(i, PRESIL_OPCODE_NOP);
+    presil_twin_chip_write(chip, PRESIL_REG_RING_LOG2, 6);
+    presil_twin_chip_write(chip, PRESIL_REG_RECORD_PAGE, (BASE_LO + AT) >> 12 | PRESIL_RECORD_PAGE_ENABLE_MASK);
+    presil_twin_chip_write(chip, PRESIL_REG_RECORD_RING, 3 | PRESIL_RECORD_RING_APART_MASK);
+    for (uint32_t n = 1, tail = 1; n <= MOST; tail += ++n) presil_twin_chip_write(chip, PRESIL_REG_RING_TAIL, tail);
+    for (uint32_t n = 1; n <= MOST; n++) {
+        assert_int_equal(presil_twin_chip_pending(chip), 1);
+        presil_twin_chip_run(chip, &window, NULL, NULL);
+        const uint32_t at = AT + (n - 1) * STRIDE;
+        assert_int_equal(word_at(at, NUMBER), n);
+        assert_int_equal(word_at(at, 2), n * (n + 1) / 2);
+        assert_int_equal(word_at(at, 4 + 85), n);
+        assert_int_equal(word_at(at, 4 + 86), 1);
+    }
+    assert_int_equal(presil_twin_chip_pending(chip), 0);
+    for (uint32_t n = 1; n <= MOST + 1; n++) presil_twin_chip_write(chip, PRESIL_REG_RING_TAIL, ALL + n);
+    presil_twin_chip_run(chip, &window, NULL, NULL);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_CODE), PRESIL_ERROR_RING);
+    assert_int_equal(presil_twin_chip_pending(chip), 0);
+    presil_twin_chip_write(chip, PRESIL_REG_CONTROL, PRESIL_CONTROL_QUEUE_RESET_MASK);
+    put_desc(1, 15); /* no such opcode: the launch behind it never begins */
+    for (uint32_t n = 1; n <= 3; n++) presil_twin_chip_write(chip, PRESIL_REG_RING_TAIL, n);
+    while (presil_twin_chip_pending(chip)) presil_twin_chip_run(chip, &window, NULL, NULL);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_ERROR_INDEX), 1);
+    assert_int_equal(word_at(AT + STRIDE, 0) & 15, PRESIL_ERROR_OPCODE);
+    assert_int_equal(presil_twin_chip_read(chip, PRESIL_REG_RECORD_RING) >> 16, 2);
+    presil_twin_chip_destroy(chip);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(says_what_it_is),           cmocka_unit_test(keeps_what_is_said_of_the_bus),
         cmocka_unit_test(launches_and_interrupts),   cmocka_unit_test(errors_stop_the_queue),
         cmocka_unit_test(a_ring_outside_of_memory),  cmocka_unit_test(doorbells_that_are_refused),
-        cmocka_unit_test(the_ring_begins_at_a_page), cmocka_unit_test(windows_of_fetches)};
+        cmocka_unit_test(the_ring_begins_at_a_page), cmocka_unit_test(windows_of_fetches),
+        cmocka_unit_test(completion_records),        cmocka_unit_test(launches_in_a_queue)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/synthesis.md says how deep each module is in gates, and what each memory of base is; PRESIL_UPDATE_DOCS=1
-rewrites both."""
+rewrites both. What the page says already of this RTL is not measured again (measured.py)."""
 
 import os
 import re
@@ -8,6 +8,7 @@ import statistics
 
 import depth
 import levels
+import measured
 import memories
 import pytest
 from files import BUILD, ROOT
@@ -49,6 +50,7 @@ def close(rows: list[str], then: list[str]) -> list[str]:
     return differs
 
 
+@measured.once
 def test_depth_of_each_module():
     modules, paths = depth.measure(depth.CONFIG, depth.SIZES)
     rows, worst = depth.tables(modules, paths)
@@ -80,6 +82,7 @@ def memory_rows(arrays: list[tuple], why: dict[str, str]) -> tuple[list[str], li
     return rows, bare
 
 
+@measured.once
 def test_memories_of_base():
     """Each array over 1 kbit is in a table; one that isn't the memory module (registers, a read without a clock, more
     ports than one and one) has a reason there, which a person writes: it is kept when the table is rewritten."""
@@ -143,3 +146,44 @@ def test_a_loop_without_a_register_is_refused():
     design["modules"]["presil_top"]["cells"]["g1"] = gate("$_AND_", 4, A=8, B=3)
     with pytest.raises(AssertionError, match="loop"):
         levels.analyse(design)
+
+
+def test_the_page_is_stamped():
+    """Behind all that is measured."""
+    if os.environ.get("PRESIL_UPDATE_DOCS") == "1":
+        measured.write()
+        assert measured.stamp() == measured.digest()
+    assert measured.stamp()
+
+
+def test_a_stamp_is_of_what_it_was_made_of(monkeypatch, tmp_path):
+    page = tmp_path / "page.md"
+    monkeypatch.setattr(measured, "PAGE", page)
+    monkeypatch.delenv("PRESIL_UPDATE_DOCS", raising=False)
+    monkeypatch.delenv("PRESIL_MEASURE", raising=False)
+    monkeypatch.setattr(measured, "begun", {})
+    page.write_text("levels: 3\n<!-- measured 0123456789abcdef -->\n")
+    assert not measured.known()
+    runs = []
+
+    def test_levels(levels):
+        runs.append(levels)
+        assert levels == 3
+
+    test = measured.once(test_levels)
+    with pytest.raises(AssertionError, match="test_levels"):
+        measured.write()  # nothing was measured yet
+    test(3)
+    measured.write()
+    assert measured.known()
+    test(5)
+    assert runs == [3]
+    page.write_text(page.read_text().replace("3", "4"))  # by hand
+    assert not measured.known()
+    with pytest.raises(AssertionError):
+        test(4)
+    test(3)
+    with pytest.raises(AssertionError, match="test_levels"):
+        measured.write()
+    monkeypatch.setenv("PRESIL_MEASURE", "1")
+    assert not measured.known()

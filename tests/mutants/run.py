@@ -31,7 +31,13 @@ from bench.programs import program  # noqa: E402
 PROGRAMS = {"tiny": 3000, "odd": 1600}
 FIRST = 256  # of those, before the directed tests
 SECONDS = 600  # for one fault on one configuration
-DIRECTED = ("bits/test_decode.py", "bits/test_windows.py", "programs/test_registers.py", "programs/test_queue.py")
+DIRECTED = (
+    "bits/test_decode.py",
+    "bits/test_windows.py",
+    "programs/test_registers.py",
+    "programs/test_queue.py",
+    "programs/test_records.py",
+)
 SWEEP = ("bits/test_sweep.py",)  # of operators; the last check, since it takes longest
 CHECKS = ("programs", *(Path(name).stem for name in (*DIRECTED, *SWEEP)), "assertion")
 

@@ -32,6 +32,15 @@ static inline void get_many(port *p, const uint32_t *regs, size_t count, uint32_
 /* For chip_reset(): DMA windows that were set, which the reset may have forgotten. */
 void chip_restore_windows(const presil_chip *chip, port *p);
 
+/* record.c. For chip_reset(). */
+int chip_start_records(const presil_chip *chip, port *p, presil_error_buffer *error);
+/* For chip_submit(), before the doorbell: that of the launch to come. */
+int chip_forget_record(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,
+                       presil_error_buffer *error);
+/* That of chip->launch, if it is there: its error; then, of the last that was read: its counters. */
+bool chip_read_record(presil_chip *chip, const presil_link *link, uint32_t *code, uint32_t *index, uint64_t *address);
+void chip_record_counters(const presil_chip *chip, uint64_t value[COUNTERS]);
+
 static inline int port_status(const port *p, const presil_error_buffer *error) {
     if (p->status == 0) return PRESIL_OK;
     const int status = p->status == PRESIL_TRANSPORT_ESTOPPED ? PRESIL_ESTOPPED : PRESIL_EDEAD;

@@ -49,17 +49,19 @@ static void append(char *text, size_t bytes, const char *format, ...) {
 static void look(presil_chip *chip, port *p, const presil_plan *plan, stalled *s) {
     *s = (stalled){.status = get(p, PRESIL_REG_STATUS),
                    .cause = get(p, PRESIL_REG_WAIT_CAUSE),
-                   .head = get(p, PRESIL_REG_RING_HEAD),
-                   .tail = get(p, PRESIL_REG_RING_TAIL)};
+                   .head = get(p, PRESIL_REG_RING_HEAD) - chip->launch.first,
+                   .tail = get(p, PRESIL_REG_RING_TAIL) - chip->launch.first};
+    if (chip->behind_count) s->tail = chip->launch.count;
     for (uint32_t e = 0; e < PRESIL_ENGINES; e++) {
         s->tokens[e] = get(p, PRESIL_REG_WAIT_TOKENS0 + 4 * e);
         s->mask[e] = get(p, PRESIL_REG_WAIT_MASK0 + 4 * e);
         s->index[e] = get(p, PRESIL_REG_WAIT_INDEX0 + 4 * e);
+        if (s->mask[e] || s->index[e]) s->index[e] -= chip->launch.first; /* 0, 0: nobody waits */
     }
     if (plan) {
-        const size_t first = chip_segment_first(plan, chip->segment);
+        const size_t first = chip_segment_first(plan, chip->launch.segment);
         s->list = plan->list + first;
-        s->count = (uint32_t)(plan->segment_ends[chip->segment] - first);
+        s->count = (uint32_t)(plan->segment_ends[chip->launch.segment] - first);
     }
     const presil_link *link = p->link;
     s->bus_known = link->ops->bus_open && link->ops->bus_open(link->handle, &s->bus) == 0;

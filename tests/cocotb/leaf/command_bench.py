@@ -82,6 +82,7 @@ class Chip:
     async def reset(self) -> None:
         quiet = dict.fromkeys(("doorbell", "queue_reset", "ring_tail", "fetch_ready", "fetch_rvalid"), 0)
         quiet["fetch_refused"] = 0
+        quiet |= dict.fromkeys(("record", "apart", "record_done"), 0)
         quiet |= dict.fromkeys(("fetch_overdue", "overdue", "fetch_rerror", "fail_code", "fail_index", "fail_addr"), 0)
         log2 = self.size.bit_length() - 1
         await self.rig.reset(ring_base=BASE >> 12, ring_log2=log2, room=15, all_empty=1, all_idle=1, **quiet)
@@ -344,3 +345,33 @@ async def a_doorbell_back_to_the_head(dut):
         await chip.cycle(ring_tail=0, doorbell=1)
         rig.expect(await chip.until("irq_done", "irq_error", cycles=500), "irq_error", "the end of a launch")
         rig.expect((rig.get("error_code"), rig.get("error_index")), (ERRORS["RING"], 0), "error")
+
+
+@cocotb.test()
+async def launches_that_are_apart(dut):
+    """Each has its record, and nothing of the next is fetched before that is written."""
+    rig = Rig(dut, "apart")
+    r = rig.random
+    for _ in range(scaled(12)):
+        chip, ends, at_record, over = Chip(rig, 6, 0.2), [], [], 0
+        await chip.reset()
+        rig.set("record", 1)
+        rig.set("apart", 1)
+        await chip.cycle()
+        for _ in range(r.randint(1, 8)):
+            chip.write([draw(r, 0.0) for _ in range(r.randrange(8))])
+            ends.append(chip.tail)
+            await chip.ring_the_bell()
+            for _ in range(r.choice((0, 0, 3))):
+                await chip.cycle()
+        for _ in range(5000):
+            written = rig.get("recording") and r.random() < 0.2
+            if written:
+                at_record.append((rig.get("ring_head"), len(chip.fetched)))
+            await chip.cycle(record_done=int(written))
+            over += chip.events.count("irq_done")
+            chip.events = []
+            if not rig.get("busy"):
+                break
+        rig.expect(at_record, [(end, end) for end in ends], "ring_head and what was fetched, when each was recorded")
+        rig.expect(over, len(ends), "interrupts")

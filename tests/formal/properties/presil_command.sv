@@ -16,7 +16,8 @@ module presil_command_properties import presil_config_pkg::*; import presil_desc
   input logic              fetch_refused, fetch_overdue, fetch_rerror, fetch_out,
   input logic [3:0]        own_code,
   input logic [31:0]       own_index,
-  input logic [39:0]       own_addr
+  input logic [39:0]       own_addr,
+  input logic              record, apart, recording, record_done
 );
   localparam logic [31:0] BEATS = 128 / WORD;
   localparam logic [31:0] PAGE = 4096 / WORD;
@@ -28,6 +29,7 @@ module presil_command_properties import presil_config_pkg::*; import presil_desc
   logic [7:0]   was_len;
   logic [3:0]   was_room, was_code;
   logic         was_clear;
+  logic         was_record, was_apart, was_done, was_recording, was_busy;
   logic         fetches, was_refused;        // refused: alone, where nothing was wrong before
   logic [31:0]  asked_for, was_asked_for;    // descriptors, taken or refused
   logic [39:0]  was_at;
@@ -43,6 +45,8 @@ module presil_command_properties import presil_config_pkg::*; import presil_desc
     was_fetch <= fetch_valid && fetch_ready && !rst;
     was_room <= room;  was_halt <= halt && !rst && !clear && !engine_rst;  was_code <= error_code;
     was_index <= error_index;
+    was_record <= record && !rst;  was_apart <= apart && !rst;  was_busy <= (busy || doorbell) && !rst;
+    was_recording <= recording && !rst;  was_done <= record_done && !rst;
     tail_was <= ring_tail;  was_clear <= clear;  base_was <= ring_base;  log2_was <= ring_log2;
     if (rst || clear) begin
       out <= 32'd0;  asked_for <= 32'd0;
@@ -61,6 +65,10 @@ module presil_command_properties import presil_config_pkg::*; import presil_desc
     // presil_regs: the tail changes by a write, which is the doorbell, or is cleared
     assume (!started || doorbell || ring_tail == (was_clear ? 32'd0 : tail_was));
     assume (!fetch_rvalid || out != 32'd0);
+    // presil_record: switched while nothing runs, not in the cycle of another register's write; answers once
+    if (was_busy && started) assume (record == was_record && apart == was_apart);
+    assume (!apart || record);
+    assume (!record_done || recording);
     if (started && !rst) begin
       a_stable: assert (!stalled || (fetch_valid && fetch_beat == was_beat && fetch_len == was_len));
       a_gap: assert (!(was_fetch && fetch_valid));
@@ -76,6 +84,8 @@ module presil_command_properties import presil_config_pkg::*; import presil_desc
                        && fetch_out == (asked_beats != got_beats));
       a_refused: assert (!was_refused || (own_code == ERROR_WINDOW && own_addr == was_at
                                           && own_index == was_asked_for));
+      a_recorded: assert (!(irq_done && was_record) || (was_recording && was_done));
+      a_recording: assert (!was_recording || recording || was_done);
       a_over: assert (!irq_done || (!irq_error && !error));
       a_first_error: assert (!(was_halt && was_code != ERROR_NONE)
                              || (error_code == was_code && error_index == was_index));
@@ -83,6 +93,7 @@ module presil_command_properties import presil_config_pkg::*; import presil_desc
       c_handed: cover (push == 4'd2 && ring_head == 32'd0);
       c_eight: cover (fetch_valid && 32'(fetch_len) == 32'd8 * BEATS - 32'd1);
       c_refused: cover (irq_error && error_code == ERROR_WINDOW && error_index == 32'd8 && got_beats != 32'd0);
+      c_recorded: cover (irq_done && was_record && launch);
       c_error: cover (irq_error && error_code == ERROR_FETCH_BUS);
     end
   end
