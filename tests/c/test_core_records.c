@@ -114,6 +114,7 @@ static void a_record_that_is_refused(void **state) {
     EXPECT_OK(presil_nop(d, NULL));
     EXPECT_STATUS(presil_device_synchronize(d), PRESIL_EBUS);
     EXPECT_TEXT("outside the DMA windows (code 11)");
+    EXPECT_TEXT("the launch's completion record was refused");
     presil_device_close(d);
 }
 

@@ -39,6 +39,9 @@ static const char *error_advice(const presil_chip *chip, uint32_t code, const pr
         return ": the commands were made for a chip of another version: make them anew with this one's driver";
     if (code == PRESIL_ERROR_PARITY) return parity_advice(address);
     if (code != PRESIL_ERROR_WINDOW) return "";
+    if (address - chip->ring < chip->ring_bytes && address - chip->ring >= CHIP_RING_BYTES)
+        return ": the launch's completion record was refused: the end of the device's own memory for commands needs a "
+               "window for writes (PRESIL_RECORDS, docs/runtime.md)";
     if (address - chip->ring < chip->ring_bytes)
         return ": the fetch of commands was refused: the device's own memory needs a window for reads "
                "(presil_device_set_window())";
@@ -90,12 +93,12 @@ enum { DONE = 2, ACKNOWLEDGE }; /* DONE: with a record that is all */
 _Static_assert((int)ACKNOWLEDGE + (int)ASKED_MOST + 1 <= (int)PRESIL_COMPLETION_MOST, "the link's room");
 
 size_t chip_completion(const presil_chip *chip, presil_register_access *out) {
-    uint32_t numbers[ASKED_MOST], offset[ASKED_MOST + 1];
-    const uint32_t asked = asked_counters(chip, numbers);
-    counter_offsets(numbers, asked, offset);
     out[0] = (presil_register_access){.offset = PRESIL_REG_IRQ_STATUS};
     out[1] = (presil_register_access){.offset = PRESIL_REG_IRQ_CLEAR, .is_write = 1, .value = IRQ_DONE};
     if (chip->records) return DONE;
+    uint32_t numbers[ASKED_MOST], offset[ASKED_MOST + 1];
+    const uint32_t asked = asked_counters(chip, numbers);
+    counter_offsets(numbers, asked, offset);
     out[2] = (presil_register_access){.offset = PRESIL_REG_CONTROL, .is_write = 1, .value = CONTROL_COUNTER_SNAPSHOT};
     for (uint32_t i = 0; i <= asked; i++) out[ACKNOWLEDGE + i] = (presil_register_access){.offset = offset[i]};
     return ACKNOWLEDGE + asked + 1;
@@ -119,7 +122,7 @@ static void tell(const presil_chip *chip, const presil_plan *plan, const stop *s
                      code == PRESIL_ERROR_FETCH_BUS || code == PRESIL_ERROR_BUS_TIMEOUT ||
                      code == PRESIL_ERROR_WINDOW || code == PRESIL_ERROR_PARITY;
     const size_t at = plan ? chip_segment_first(plan, chip->launch.segment) + index : 0;
-    const presil_desc *d = plan && at < plan->count ? &plan->list[at] : NULL;
+    const presil_desc *d = plan && at < plan->segment_ends[chip->launch.segment] ? &plan->list[at] : NULL;
     out->result = PRESIL_SERVICE_ERROR;
     out->status = bus ? PRESIL_EBUS : PRESIL_EDESC;
     (void)snprintf(out->text, sizeof out->text, "%s (code %u) in descriptor %u (%s, tile %u) at address 0x%llx%s",

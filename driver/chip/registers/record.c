@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Completion records (docs/isa.md section 1): what the chip leaves in memory of a launch, in place of its registers.
- * They
- * are in a ring of their own behind that of the commands, as many as launches may be with the chip; after a queue reset
- * the first is at its beginning. */
+ * They lie in a ring of their own behind that of the commands, as many as launches may be with the chip; after a queue
+ * reset the first is at its beginning. */
 #include <stdlib.h>
 #include <string.h>
 #include "port.h"
@@ -59,10 +58,22 @@ int chip_forget_record(presil_chip *chip, const presil_link *link, const presil_
                   : PRESIL_OK;
 }
 
+/* The chip may be writing it: its number, the last word, is looked at first, and again in what is taken then. */
+static bool is_written(const presil_chip *chip, const presil_link *link) {
+    const uint64_t number = chip->record_number & 0xffff;
+    uint64_t found = 0;
+    const presil_daddr at = {address_of(chip, chip->record_number).value + NUMBER * sizeof found};
+    if (!chip->record) return link->ops->mem_read(link->handle, at, &found, sizeof found) == 0 && found == number;
+    if (link->ops->sync_for_host && link->ops->sync_for_host(link->handle, at, sizeof found)) return false;
+    const uint8_t *const from = chip->record + offset_of(chip->record_number);
+    return __atomic_load_n((const uint64_t *)(const void *)from + NUMBER, __ATOMIC_ACQUIRE) == number;
+}
+
 bool chip_read_record(presil_chip *chip, const presil_link *link, uint32_t *code, uint32_t *index, uint64_t *address) {
     uint64_t *const word = chip->said;
     const uint64_t bytes = sizeof chip->said;
     const presil_daddr at = address_of(chip, chip->record_number);
+    if (!is_written(chip, link)) return false;
     if (!chip->record) {
         if (link->ops->mem_read(link->handle, at, word, bytes)) return false;
     } else {
