@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """presil conform on our chips: what it runs, what it writes, what it refuses."""
 
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -42,6 +43,13 @@ def test_chip_level_of_our_chips(name, skipped):
     run = conform(library(name), "--level", "chip", *chip)
     assert {row["check"] for row in run["checks"] if row["status"] == "skipped"} == skipped, run["output"]
     assert run["counts"]["failed"] == 0 and run["counts"]["passed"] >= 10, run["output"]
+
+
+def test_our_chip_takes_several_launches_with_records():
+    """It takes one at a time without."""
+    run = conform(library("tiny_fast"), "--level", "chip", "--only", "queue", PRESIL_RECORDS="1")
+    assert run["counts"] == {"passed": 1, "failed": 0, "skipped": 0}, run["output"]
+    assert "up to 8 at once" in json.dumps(run["checks"]), run["checks"]
 
 
 def test_a_run_without_a_passed_check_fails_and_says_why(tmp_path):
