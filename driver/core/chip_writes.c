@@ -14,12 +14,6 @@ void presil_log_begin(presil_device *device) {
                      device->link.ops->write_log(device->link.handle, 1) == 0;
 }
 
-static presil_byte_range own_of_chip(const presil_device *device) {
-    const presil_chip_limits *l = &device->limits;
-    const uint64_t from = l->command_bytes - l->command_written;
-    return (presil_byte_range){{device->memory.command.base.value + from}, l->command_written};
-}
-
 int presil_log_fetch(presil_device *device) {
     if (!device->log.on || device->log.known) return PRESIL_OK;
     const presil_write_range *ranges = NULL;
@@ -29,7 +23,7 @@ int presil_log_fetch(presil_device *device) {
     for (size_t i = 0; i < count; i++) ranges_add(&device->log.writes, ranges[i].base, ranges[i].bytes);
     ranges_merge(&device->log.writes);
     ranges_cut(&device->log.writes, device->run.scratch);
-    ranges_cut(&device->log.writes, own_of_chip(device));
+    ranges_cut(&device->log.writes, device->log.own);
     device->log.known = true;
     return PRESIL_OK;
 }

@@ -8,8 +8,9 @@
 #include "presil_chip.h"
 
 typedef struct {
-    range_list writes; /* of the last launch */
-    bool on, known;    /* known: it was fetched */
+    range_list writes;     /* of the last launch */
+    presil_byte_range own; /* where the chip writes what is no launch's result (presil_chip_limits.command_written) */
+    bool on, known;        /* known: it was fetched */
 } chip_writes;
 
 /* Runner: on before a launch; fetched behind it, before anything else is launched; off. */

@@ -2,6 +2,7 @@
 /* Device memory: a sparse memfd that the simulator and the host map, or what the transport brings. */
 #define _GNU_SOURCE
 #include "device_memory.h"
+#include "chip_writes.h"
 #include "device.h"
 #include "fail.h"
 #include "presil_heap.h"
@@ -173,6 +174,9 @@ int presil_memory_reserve_commands(presil_device *device) {
     device->memory.command.size = sizeof device->memory.command;
     device->memory.command.base.value = device->memory.base.value + (uint64_t)page * PRESIL_HEAP_PAGE;
     device->memory.command.bytes = command_pages * PRESIL_HEAP_PAGE;
+    const uint64_t written = device->limits.command_written;
+    device->log.own.base.value = device->memory.command.base.value + device->limits.command_bytes - written;
+    device->log.own.bytes = written;
     device->memory.staging.value = device->memory.command.base.value + device->memory.command.bytes;
     memcpy(device->memory.own, device->memory.heap.counters, sizeof device->memory.own);
     return PRESIL_OK;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tiny, odd and base elaborate for synthesis with Yosys; docs/synthesis.md holds the cell counts, and areas.json of
-presil perf what they are in gates (PRESIL_UPDATE_DOCS=1 rewrites both). What they say already of this RTL is not measured again (measured.py)."""
+presil perf what they are in gates (PRESIL_UPDATE_DOCS=1 rewrites both). What they say already of this RTL is not
+measured again (measured.py)."""
 
 import importlib.util
 import json

@@ -32,7 +32,7 @@ static inline void get_many(port *p, const uint32_t *regs, size_t count, uint32_
 /* For chip_reset(): DMA windows that were set, which the reset may have forgotten. */
 void chip_restore_windows(const presil_chip *chip, port *p);
 
-/* record.c. For chip_reset(). */
+/* launch_record.c. For chip_reset(). */
 int chip_start_records(const presil_chip *chip, port *p, presil_error_buffer *error);
 /* For chip_submit(), before the doorbell: that of the launch to come. */
 int chip_forget_record(presil_chip *chip, const presil_link *link, const presil_command_memory *memory,

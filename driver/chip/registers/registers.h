@@ -21,7 +21,7 @@ int chip_waits(presil_chip *chip, const presil_link *link, const presil_plan *pl
 size_t chip_completion(const presil_chip *chip, presil_register_access *out);
 int chip_counters(presil_chip *chip, const presil_link *link, presil_report *out);
 int chip_progress(presil_chip *chip, const presil_link *link, uint64_t *work);
-/* record.c */
+/* launch_record.c */
 bool chip_records_wanted(void);
 int chip_names(const presil_chip *chip, presil_names *out);
 

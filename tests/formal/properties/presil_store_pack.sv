@@ -4,7 +4,7 @@
 module presil_store_pack_properties import presil_config_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
-  input logic              clk, rst, halt, piece, piece_end, room, idle, rvalid, beat_valid, beat_ready,
+  input logic              clk, rst, halt, piece, piece_end, room, idle, rvalid, put, beat_valid, beat_ready,
   input logic [LW-1:0]     piece_from, piece_at,
   input logic [LW:0]       piece_len, beat_bytes,
   input logic [8*WORD-1:0] rdata, beat_data,
@@ -61,6 +61,7 @@ module presil_store_pack_properties import presil_config_pkg::*; #(
                        && {1'b0, piece_from} + piece_len <= (LW+1)'(WORD) && (!begun || piece_at == next_at)));
     assume (!rvalid || reads != 4'd0);
     assume (!halt);
+    assume (!put || idle);                     // a completion record's beat, when STORE has none
     if (started && !rst) begin
       a_stable: assert (!stalled || (beat_valid && beat_data == was_data && beat_strb == was_strb));
       a_byte: assert (!(follow && beat_valid && sent == wanted)
