@@ -314,6 +314,23 @@ def test_a_queue_of_launches(chip):
     assert chip.read("STATUS") == 0
 
 
+def test_a_doorbell_at_any_time_costs_no_cycle(chip):
+    """Of the launch behind: in each cycle of a launch, its last among them."""
+    program = [cheap("LOAD", signal=1), cheap("STORE", wait=1), cheap("NOP")]
+    (wanted,) = alone(chip, [program])
+    place(chip, RECORDS, log2=3, apart=APART)
+    chip.write("IRQ_ENABLE", 0)
+    for delay in range(wanted[80]):
+        chip.queue_reset()
+        chip.counters()
+        ring_bell(chip, *program)
+        if delay:
+            chip.wait(delay)
+        ring_bell(chip, cheap("NOP"))
+        over(chip, 2)
+        assert counted(record(chip, RECORDS)) == wanted, f"rung {delay} cycles later"
+
+
 def test_one_launch_too_many_for_the_queue(chip):
     place(chip, RECORDS, log2=3, apart=APART)
     ring_bell(chip, cheap("LOAD", wait=1 << 4))  # for ever
