@@ -20,7 +20,7 @@ begun: dict[str, int] = {}  # runs of each test in this process that began and d
 
 
 def digest() -> str:
-    sources = [path for path in tracked() if path.parts[0] == "rtl" and path.suffix != ".md"]
+    sources = [path for path in tracked() if path.parts[0] == "rtl" and path.suffix not in (".md", ".toml")]
     sources += [(ROOT / "tests" / "lint" / name).with_suffix(".py").relative_to(ROOT) for name in MEASURERS]
     sources += [path for path in tracked() if path.stem == "proxies" and path.parent.name == "perf"]
     found = hashlib.sha256()
