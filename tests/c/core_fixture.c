@@ -41,6 +41,12 @@ presil_device *open_device(presil_mode mode, const char *build) {
     return device;
 }
 
+int start_device(const presil_device_options *options, presil_device **device) {
+    *device = NULL;
+    const int status = presil_device_open(options, device);
+    return status ? status : presil_device_start(*device);
+}
+
 /* -8 ... 7: products and sums are exact in every format. */
 static float element(unsigned seed, int i) {
     return (float)((int)((seed * 7919u + (unsigned)i * 2654435761u) >> 13 & 15u) - 8);

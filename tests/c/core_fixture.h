@@ -22,6 +22,8 @@ void expect_text(const char *part, const char *file, int line); /* presil_error_
 
 /* Config tiny, 64 MiB, build "soft" (or as given); warnings go to the fixture's log. */
 presil_device *open_device(presil_mode mode, const char *build);
+/* Of these options; its status. *device is to be closed whatever it is. */
+int start_device(const presil_device_options *options, presil_device **device);
 const char *log_text(void); /* since the last open_device */
 
 enum { MATMUL_N = 8 };

@@ -118,16 +118,19 @@ static void a_record_that_is_refused(void **state) {
     presil_device_close(d);
 }
 
-static presil_device *open_queue(uint32_t depth) {
+static int start_with_depth(uint32_t depth, presil_device **d) {
     const presil_device_options options = {.size = sizeof options,
                                            .mode = PRESIL_MODE_RTL,
                                            .config = "tiny",
                                            .build = "fast",
                                            .memory_bytes = 64u << 20,
                                            .queue_depth = depth};
-    presil_device *d = NULL;
-    EXPECT_OK(presil_device_open(&options, &d));
-    EXPECT_OK(presil_device_start(d));
+    return start_device(&options, d);
+}
+
+static presil_device *open_queue(uint32_t depth) {
+    presil_device *d;
+    EXPECT_OK(start_with_depth(depth, &d));
     reports_begin(d);
     return d;
 }
@@ -221,12 +224,8 @@ static void one_of_a_queue_fails(void **state) {
 static void nonsense_is_refused(void **state) {
     (void)state;
     (void)setenv("PRESIL_RECORDS", "yes", 1);
-    const presil_device_options options = {
-        .size = sizeof options, .mode = PRESIL_MODE_RTL, .config = "tiny", .build = "fast", .memory_bytes = 64u << 20};
-    presil_device *d = NULL;
-    int status = presil_device_open(&options, &d);
-    if (!status) status = presil_device_start(d);
-    EXPECT_STATUS(status, PRESIL_EINVAL);
+    presil_device *d;
+    EXPECT_STATUS(start_with_depth(0, &d), PRESIL_EINVAL);
     EXPECT_TEXT("PRESIL_RECORDS: 0 or 1 expected, found 'yes'");
     presil_device_close(d);
 }

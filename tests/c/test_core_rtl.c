@@ -207,10 +207,8 @@ static void a_bus_that_does_not_answer(void **state) {
     (void)setenv("PRESIL_BUS_TIMEOUT", "soon", 1);
     const presil_device_options options = {
         .size = sizeof options, .mode = PRESIL_MODE_RTL, .config = "tiny", .build = "fast", .memory_bytes = 64u << 20};
-    presil_device *d = NULL;
-    int status = presil_device_open(&options, &d);
-    if (!status) status = presil_device_start(d);
-    EXPECT_STATUS(status, PRESIL_EINVAL);
+    presil_device *d;
+    EXPECT_STATUS(start_device(&options, &d), PRESIL_EINVAL);
     EXPECT_TEXT("PRESIL_BUS_TIMEOUT: cycles expected");
     presil_device_close(d);
     (void)setenv("PRESIL_BUS_TIMEOUT", "700", 1);

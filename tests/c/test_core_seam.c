@@ -72,11 +72,9 @@ static void refused(const char *lacking, const char *text, bool no_map) {
                                            .build = "lacking",
                                            .memory_bytes = 64u << 20,
                                            .no_map = no_map};
-    presil_device *d = NULL;
+    presil_device *d;
     lack(lacking);
-    int status = presil_device_open(&options, &d);
-    if (!status) status = presil_device_start(d);
-    assert_int_equal(status, PRESIL_ENODEV);
+    assert_int_equal(start_device(&options, &d), PRESIL_ENODEV);
     EXPECT_TEXT(text);
     presil_device_close(d);
 }
