@@ -150,16 +150,23 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     finished = busy && !halt && !recording && !adds && !launch && !queue_reset && ring_head == goal
             && !own && fail_code == ERROR_NONE && state == 2'd0 && all_empty && all_idle;
     stopped  = drained && !resetting;
-    recorded_well = recording && record_done && !halt && !queue_reset && !own
-        && fail_code == ERROR_NONE;
-    over     = recorded_well || (finished && !record);
-    to_record = record && !recorded && (finished || (stopped && !error && !silent));
-    // more than the ring holds, or behind an earlier doorbell
-    rings    = doorbell && !error && !resetting;
-    queues   = rings && apart && waiting != LAUNCHES;
-    more     = apart ? (rings || waiting > 4'd1) : ring_head != ring_tail;
-    lost     = rings && (ring_log2 > 5'd16 || (apart && !queues) || ring_tail - ring_head > size
-            || ring_tail - ring_head < rung - ring_head);
+    recorded_well = 1'b0;  to_record = 1'b0;
+    if (record) begin
+      recorded_well = recording && record_done && !halt && !queue_reset && !own
+          && fail_code == ERROR_NONE;
+      to_record = !recorded && (finished || (stopped && !error && !silent));
+    end
+    over   = recorded_well || (finished && !record);
+    rings  = doorbell && !error && !resetting;
+    queues = 1'b0;  lost = 1'b0;
+    if (rings) begin
+      queues = apart && waiting != LAUNCHES;
+      // more than the ring holds, or behind an earlier doorbell
+      lost   = ring_log2 > 5'd16 || (apart && !queues) || ring_tail - ring_head > size
+          || ring_tail - ring_head < rung - ring_head;
+    end
+    more = 1'b0;
+    if (over) more = apart ? (rings || waiting > 4'd1) : ring_head != ring_tail;
     // a drain that the bus doesn't end, and no error before it: a queue reset asked for it
     unheard  = silent && error_code == ERROR_NONE && (own || fail_code != ERROR_NONE);
     report   = silent && halt && !error;

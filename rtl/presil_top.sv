@@ -96,11 +96,23 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // ---- registers ----------------------------------------------------------------------------
   presil_regs_pkg::presil_regs__in_t  hw_in;
   presil_regs_pkg::presil_regs__out_t hw_out;
-  presil_regs u_regs (.clk, .rst, .s_axil_awready, .s_axil_awvalid, .s_axil_awaddr, .s_axil_awprot,
+  presil_regs u_regs (.clk(regs_clk), .rst, .s_axil_awready, .s_axil_awvalid, .s_axil_awaddr, .s_axil_awprot,
       .s_axil_wready, .s_axil_wvalid, .s_axil_wdata, .s_axil_wstrb, .s_axil_bready, .s_axil_bvalid,
       .s_axil_bresp, .s_axil_arready, .s_axil_arvalid, .s_axil_araddr, .s_axil_arprot,
       .s_axil_rready, .s_axil_rvalid, .s_axil_rdata, .s_axil_rresp, .hwif_in(hw_in),
       .hwif_out(hw_out));
+
+  // The register block has its clock while software is at it, and LINGER cycles longer: no access
+  // goes that long without one of its handshakes.
+  localparam logic [2:0] LINGER = 3'd7;
+  logic       regs_clk, regs_wake, asked;
+  logic [2:0] linger;
+  assign asked = s_axil_awvalid || s_axil_wvalid || s_axil_arvalid || s_axil_bvalid || s_axil_rvalid;
+  assign regs_wake = rst || asked || linger != 3'd0 || queue_clear;
+  always_ff @(posedge clk)
+    if (rst || asked) linger <= LINGER;
+    else if (linger != 3'd0) linger <= linger - 3'd1;
+  presil_clock_gate u_regs_gate (.clk, .en(regs_wake), .gclk(regs_clk));
 
   // what lies behind the register block answers one cycle after the request; writes are ignored
   logic        status_req, counter_req, ack_ident, ack_state, ack_error, ack_cause, ack_lo, ack_hi,
@@ -121,7 +133,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (hw_out.WAIT_LO.req)    status_addr = 12'h060 + {7'd0, hw_out.WAIT_LO.addr};
     if (hw_out.WAIT_HI.req)    status_addr = 12'h080 + {7'd0, hw_out.WAIT_HI.addr};
   end
-  always_ff @(posedge clk) begin
+  always_ff @(posedge regs_clk) begin
     doorbell     <= hw_out.RING_TAIL.value.swmod && !rst;
     ack_ident    <= hw_out.IDENT.req && !rst;
     ack_state    <= hw_out.STATE.req && !rst;
@@ -437,6 +449,12 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   a_idle: assert property (@(posedge clk) disable iff (rst) !(all_idle && !halt && (|active)));
   // no pulse stays behind in an engine whose clock stands
   a_asleep: assert property (@(posedge clk) disable iff (rst) (done & ~wake) == '0);
+  a_regs_asleep: assert property (@(posedge clk) disable iff (rst) !regs_wake |=>
+    $stable({doorbell, ack_ident, ack_state, ack_error, ack_cause, ack_lo, ack_hi, ack_counters,
+        ack_bus, s_axil_awready, s_axil_wready, s_axil_arready, hw_out.RING_TAIL.value.value,
+        hw_out.CONTROL.queue_reset.value, hw_out.CONTROL.counter_snapshot.value,
+        hw_out.CONTROL.counter_clear.value, hw_out.IRQ_CLEAR.done.value}));
+  c_regs_asleep: cover property (@(posedge clk) disable iff (rst) busy && !regs_wake);
   c_asleep: cover property (@(posedge clk) disable iff (rst) busy && wake == '0);
   c_some_asleep: cover property (@(posedge clk) disable iff (rst) wake != '0 && wake != '1);
   c_load_matrix: cover property (@(posedge clk) disable iff (rst) active[0] && active[1]);

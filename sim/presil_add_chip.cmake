@@ -6,7 +6,7 @@
 #   fast check trace]
 #                   [INCLUDE dirs...] [PARAMETERS WORD=32 ...] [SCRAMBLE regex] [TRAIN command...] [DEPENDS files...]
 #                   [PORTS map.toml] [MAP "key = value"...] [FILE_LISTS a.f...] [DEFINES NAME=VALUE...]
-#                   [VHDL_TOP entity])
+#                   [FAST_DEFINES NAME=VALUE...] [VHDL_TOP entity])
 #
 # Each build becomes the target presil_sim_<NAME>_<build>: libpresil_sim_<NAME>_<build>.so, exporting
 # presil_transport_entry (driver/include/presil_transport.h).
@@ -19,6 +19,8 @@
 #   same directory are welcome.
 #              VHDL (.vhd, .vhdl) is translated by ghdl's synthesis, which has to be installed: the entity VHDL_TOP
 #              (default: TOP) and what is below it. Where that is the top, PARAMETERS are its generics.
+#   FAST_DEFINES  more DEFINES, of the build fast alone: what makes a simulator quicker and changes no value, such as a
+#   model of clock gates
 #   TRAIN      command that exercises a library (LIBRARY stands for its path) for about a second: fast is then
 #   compiled a second time with the profile
 #              of that run. Everything worth being fast has to occur in it. Without it, or if it fails, fast is
@@ -187,6 +189,10 @@ function(_presil_verilator_flags build out)
   endif()
   if(build STREQUAL "trace")
     list(APPEND flags --trace-fst --trace-structs)
+  elseif(build STREQUAL "fast")
+    foreach(_define IN LISTS A_FAST_DEFINES)
+      list(APPEND flags -D${_define})
+    endforeach()
   endif()
   set(${out} ${flags} PARENT_SCOPE)
 endfunction()
@@ -469,7 +475,7 @@ endfunction()
 # The arguments of presil_add_chip and presil_add_sc_chip as A_...; `caller`: which of them.
 macro(_presil_take_arguments caller)
   cmake_parse_arguments(A "" "NAME;TOP;VHDL_TOP;CONFIG;CHIP;CLOCK_MHZ;SCRAMBLE;PORTS"
-    "SOURCES;FILE_LISTS;DEFINES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS;MAP" ${ARGN})
+    "SOURCES;FILE_LISTS;DEFINES;FAST_DEFINES;BUILDS;INCLUDE;PARAMETERS;TRAIN;DEPENDS;MAP" ${ARGN})
   if(NOT A_NAME OR NOT A_TOP OR NOT (A_SOURCES OR A_FILE_LISTS) OR A_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${caller}: NAME, TOP and SOURCES or FILE_LISTS are needed; "
       "unknown: ${A_UNPARSED_ARGUMENTS}")

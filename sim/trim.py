@@ -14,7 +14,8 @@ usage: trim.py DIR        (edits DIR/Vchip*.cpp and DIR/Vchip___024root.h in pla
 2. In a model for SystemC (--sc) a wide output port is written through a temporary on the heap: a static one does.
 3. Each evaluation begins with the logic between inputs and registers. The harness evaluates with clk low after every
    change of an input, so that the
-   evaluation with clk high, which changes nothing else, need not do it again. Left alone if that logic reads clk.
+   evaluation with clk high, which changes nothing else, need not do it again. Left alone if that logic reads clk,
+   but for latches that are open while it is low (clock gates).
    (With --sc clk itself is one of the inputs
    that this logic copies: that is done first, and always.)
 4. Memories and wide values begin at a cache line. Where they lie depends on all that the model has, so any change of
@@ -38,6 +39,8 @@ INPUT_LOOP = re.compile(
     re.S,
 )
 PORT = re.compile(r"VL_ASSIGN_ISI\(1, (vlSelfRef\.__Vcellinp__\w+__clk), vlSelfRef\.clk\);")
+# a latch that is open while clk is low: with clk high its logic changes nothing either
+LATCH = re.compile(r"if \(\(1U & \(~ \(IData\)\(vlSelfRef\.\w*clk\)\)\)\) \{")
 STATIC_WIDE = """
 #undef VL_ASSIGN_SWW
 #define VL_ASSIGN_SWW(obits, svar, rwp) \\
@@ -97,7 +100,7 @@ def main(folder):
     logic = [part for text in texts.values() for part in INPUT_LOGIC.findall(text)]
     port = next(filter(None, map(PORT.search, logic)), None)  # only with --sc
     clk, copy = (port[1], port[0] + " ") if port else ("vlSelfRef.clk", "")
-    reads_clk = any(re.search(r"(\b|__)clk\b", PORT.sub("", part)) for part in logic)
+    reads_clk = any(re.search(r"(\b|__)clk\b", LATCH.sub("", PORT.sub("", part))) for part in logic)
     header = Path(folder) / "Vchip__pch.h"
     if port and "STATIC_WIDE" not in header.read_text():
         header.write_text(
