@@ -28,23 +28,31 @@ module presil_issue import presil_desc_pkg::*; (
   input  logic [3:0]  engine_cause,    /// CAUSE_* of the engine, valid with active
   output logic [3:0]  cause            /// CAUSE_* that this cycle is charged to
 );
-  desc_t       q_desc [4];
-  logic [31:0] q_index [4];
-  logic [19:0] q_wait [4];
-  logic [1:0]  head, tail;
-  logic [2:0]  held;
-  // in flight
-  logic [31:0] f_index [8];
-  logic [3:0]  f_give [8];
-  logic [2:0]  f_head, f_tail;
+  typedef struct packed {
+    logic [31:0] index;
+    desc_t       desc;
+  } waiting_t;
+  typedef struct packed {
+    logic [31:0] index;
+    logic [3:0]  give;
+  } flying_t;
+  waiting_t    oldest;
+  flying_t     oldest_flying;
+  logic        full, none, unused_full, unused_none;
 
-  assign room       = !held[2];
-  assign empty      = held == 3'd0 && !start_valid;
-  assign ask        = held != 3'd0 && !start_valid && !halt;
-  assign want       = (held != 3'd0) ? q_wait[tail] : 20'd0;
-  assign want_index = (held != 3'd0) ? q_index[tail] : 32'd0;
-  assign give       = done ? f_give[f_tail] : 4'd0;
-  assign done_index = f_index[f_tail];
+  presil_fifo #(.T(waiting_t), .DEPTH(4)) u_waiting (.clk, .rst, .put(push),
+      .in({push_index, push_desc}), .full, .take(grant), .oldest, .empty(none));
+  presil_fifo #(.T(flying_t), .DEPTH(8)) u_flying (.clk, .rst, .put(start_valid && start_ready),
+      .in({start_index, start_desc.signals}), .full(unused_full), .take(done),
+      .oldest(oldest_flying), .empty(unused_none));
+
+  assign room       = !full;
+  assign empty      = !start_valid && none;
+  assign ask        = !none && !start_valid && !halt;
+  assign want       = !none ? oldest.desc.waits : 20'd0;
+  assign want_index = !none ? oldest.index : 32'd0;
+  assign give       = done ? oldest_flying.give : 4'd0;
+  assign done_index = oldest_flying.index;
 
   always_comb begin
     logic [19:0] missing;
@@ -53,7 +61,7 @@ module presil_issue import presil_desc_pkg::*; (
     if (halt) cause = CAUSE_ERROR;
     else if (active) cause = engine_cause;
     else if (start_valid) cause = CAUSE_BUSY;
-    else if (held == 3'd0) cause = CAUSE_COMMAND;
+    else if (none) cause = CAUSE_COMMAND;
     else if (missing[3:0] != 4'd0) cause = CAUSE_WAIT_LOAD;
     else if (missing[7:4] != 4'd0) cause = CAUSE_WAIT_MATRIX;
     else if (missing[11:8] != 4'd0) cause = CAUSE_WAIT_EPILOGUE;
@@ -62,39 +70,17 @@ module presil_issue import presil_desc_pkg::*; (
   end
 
   always_ff @(posedge clk) begin
-    if (push) begin
-      q_desc[head]  <= push_desc;
-      q_index[head] <= push_index;
-      q_wait[head]  <= push_desc.waits;
-      head <= head + 2'd1;
-    end
-    if (start_valid && start_ready) begin
-      start_valid <= 1'b0;
-      f_index[f_head] <= start_index;
-      f_give[f_head]  <= start_desc.signals;
-      f_head <= f_head + 3'd1;
-    end
+    if (start_valid && start_ready) start_valid <= 1'b0;
     if (grant) begin
-      start_valid <= 1'b1;
-      start_desc  <= q_desc[tail];
-      start_index <= q_index[tail];
-      tail <= tail + 2'd1;
+      start_valid <= 1'b1;  start_desc <= oldest.desc;  start_index <= oldest.index;
     end
-    if (push != grant) held <= push ? held + 3'd1 : held - 3'd1;
-    if (done) f_tail <= f_tail + 3'd1;
-    if (rst) begin
-      head <= 2'd0;  tail <= 2'd0;  held <= 3'd0;  start_valid <= 1'b0;  f_head <= 3'd0;
-      f_tail <= 3'd0;
-    end
+    if (rst) start_valid <= 1'b0;
   end
 
 `ifndef SYNTHESIS
   // a: what must hold, c: what tests must reach (tests/regress/testplan.toml)
-  a_over: assert property (@(posedge clk) disable iff (rst) !(push && held[2]));
-  a_under: assert property (@(posedge clk) disable iff (rst) !(grant && held == 3'd0));
   a_done: assert property (@(posedge clk) disable iff (rst) done |-> active);
-  c_full: cover property (@(posedge clk) disable iff (rst) held[2]);
-  c_wrap: cover property (@(posedge clk) disable iff (rst) push && head == 2'd3);
+  c_full: cover property (@(posedge clk) disable iff (rst) full);
   c_overlap: cover property (@(posedge clk) disable iff (rst) start_valid && start_ready && active);
   c_busy: cover property (@(posedge clk) disable iff (rst) active && cause == CAUSE_BUSY);
   c_command: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_COMMAND);

@@ -63,223 +63,228 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
   localparam logic [31:0] HALF = WORD / 2;
 
+  // The piece. p_now: there is one; p_go: and it is issued. Its bytes `vlo` to `vhi` of the word come
+  // from the row, `base` is the source byte of byte `wlo`, counted from the row's first beat.
+  logic        p_now, p_go, p_half, p_more, p_out, p_word_end, p_chunk_end, p_row_end;
+  logic [31:0] p_len, p_off, p_dlen, p_wlo, p_whi, p_vlo, p_vhi, p_base, p_freed;
+
   // ---- descriptors that wait for the data side ----------------------------------------------
-  logic [1:0]  dq_head, dq_tail;
-  logic [2:0]  queued;
-  assign full = queued[2];
-  logic [31:0] dq_step0 [4], dq_sw [4], dq_ss0 [4], dq_row_bytes [4], dq_pad [4], dq_index [4];
-  logic [15:0] dq_n0 [4], dq_chunk [4], dq_word [4];   // n0: chunks of a row after the first
-  logic [3:0]  dq_term [4];                   // CONV_*
-  logic [1:0]  dq_size [4];                   // log2 of the destination element
-  logic        dq_tr [4];
-  // the one being walked
-  logic        d_have, d_conv, d_tr;
-  logic [3:0]  d_term;
-  logic [1:0]  d_size;
-  logic [31:0] d_step0, d_sw, d_ss0, d_row_bytes, d_pad, d_index, d_chunk, d_word;
-  logic [15:0] d_n0;
+  typedef struct packed {
+    logic        tr;                           // transposed
+    logic [1:0]  size;                         // log2 of the destination element
+    logic [3:0]  term;                         // CONV_*
+    logic [15:0] n0, chunk, word;              // n0: chunks of a row after the first
+    logic [31:0] step0, sw, ss0, row_bytes, pad, index;
+  } walk_t;
+  walk_t       asked, next, d;                 // d: the one being walked
+  logic        d_have, d_conv, next_conv, none, out;
+  logic [31:0] d_chunk, d_word;
+  always_comb begin
+    asked = '0;
+    if (start) begin
+      asked.tr    = start_desc.transpose;
+      asked.size  = (start_desc.conv != CONV_NONE) ? 2'd1 : start_desc.esize_log2;
+      asked.term  = start_desc.conv;
+      asked.n0    = own_chunks ? 16'd0 : start_desc.n0 - 16'd1;
+      asked.chunk = start_desc.chunk_bytes;
+      asked.word  = !start_desc.transpose ? start_desc.word_bytes
+          : (start_desc.conv != CONV_NONE) ? 16'(2 * WORD) : 16'(WORD);
+      asked.step0 = start_desc.step0;  asked.sw = start_desc.sw;  asked.ss0 = start_desc.ss0;
+      asked.row_bytes = start_desc.row_bytes;  asked.pad = start_desc.pad;
+      asked.index = start_index;
+    end
+  end
+  presil_fifo #(.T(walk_t), .DEPTH(4)) u_descriptors (.clk, .rst, .put(start), .in(asked), .full,
+      .take(out), .oldest(next), .empty(none));
+  assign d_conv    = d.term != CONV_NONE;
+  assign next_conv = next.term != CONV_NONE;
+  assign d_chunk   = 32'(d.chunk);
+  assign d_word    = 32'(d.word);
+  // The next descriptor: not before words that take the longer way (conversion, transposition) have
+  // left the pipeline.
+  assign out = !d_have && !none
+      && (!(d_conv || d.tr) || (pipe_empty && !tr_busy && !group_valid)
+          || {d_conv, d.tr} == {next_conv, next.tr});
 
-  // ---- queue of rows ------------------------------------------------------------------------
-  logic [7:0]  rq_head, rq_tail;
-  logic [8:0]  rows_held;
-  assign rows_full = rows_held[8];
-  logic [49:0] rq_rel [256], rq_pos [256];
-  logic [31:0] rq_s [256], rq_beats [256];
-  logic [1:0]  rq_last [256];
-
-  // ---- the row being walked -----------------------------------------------------------------
+  // ---- rows ---------------------------------------------------------------------------------
+  typedef struct packed {
+    logic [49:0] rel, pos;
+    logic        last1, last;
+    logic [31:0] s, beats;
+  } row_t;
+  row_t        row_in, row_next;
+  logic        no_row, pop;
+  always_comb begin
+    row_in = '0;
+    if (row_valid) row_in = {row_rel, row_pos, row_last1, row_last, row_s, row_beats};
+  end
+  presil_fifo #(.T(row_t), .DEPTH(256)) u_rows (.clk, .rst, .put(row_valid), .in(row_in),
+      .full(rows_full), .take(pop), .oldest(row_next), .empty(no_row));
+  // the row being walked
   logic        w_have, w_half, w_last1, w_last;
   logic [49:0] w_rel, w_pos, w_cpos;          // position of the word, of the chunk
   logic [31:0] w_s, w_cs, w_left, w_beats;
   logic [15:0] w_n0;
   logic [6:0]  w_k;
   logic        w_set;
-  // running counts of beats: before this row, received, not needed by pieces to come
+  assign pop = d_have && !no_row && (!w_have || (p_row_end && !w_last));
+
+  // ---- window: running counts of beats ------------------------------------------------------
+  // before this row, received, not needed by pieces to come
   logic [31:0] slot0, got, freed;
   // freed, when the last piece has been read from the window
   logic [31:0] released;
-
   assign rx_slot  = got[3:0];
   assign rx_ready = halt || (got - released) < 32'd16 || (got - released) >= 32'h8000_0000;
-
   always_ff @(posedge clk) begin
-    logic [31:0] len, off, dlen, wlo, whi, vlo, vhi, base, pad, need;
-    logic [LW:0] last;
-    logic [49:0] end_, from, keep;
-    logic        half, more, pop, ready, out;
-    logic        p_go, p_row_end, p_word_end, p_chunk_end, p_need;
-    p_go = 1'b0;  p_row_end = 1'b0;  p_word_end = 1'b0;  p_chunk_end = 1'b0;  p_need = 1'b0;
-    if (!stall) working <= 1'b0;
-    err_valid <= 1'b0;
-    if (!stall) piece_valid <= 1'b0;
     if (!stall) released <= freed;
+    if (p_row_end) begin
+      freed <= slot0 + w_beats;  slot0 <= slot0 + w_beats;
+    end else if (p_now && w_beats != 32'd0) freed <= p_freed;
+    if (rx) got <= got + 32'd1;
+    if (rst) begin
+      slot0 <= 32'd0;  got <= 32'd0;  freed <= 32'd0;  released <= 32'd0;
+    end
+  end
 
-    if (w_have && !stall) begin
-      len  = (w_left < d_word) ? w_left : d_word;
-      off  = d_tr ? 32'd0 : w_s & (WORD - 1);
-      dlen = d_conv ? len >> 1 : len;
-      half = w_half || (d_conv && off >= HALF);
-      wlo  = half ? HALF : 32'd0;
-      whi  = (d_conv && !half) ? HALF : WORD;
-      more = d_conv && !half && off + dlen > HALF;
-      // destination bytes that come from the row
+  // ---- the piece ----------------------------------------------------------------------------
+  assign p_now = w_have && !stall;
+  always_comb begin
+    logic [31:0] vlo, vhi, need;
+    logic [49:0] end_, from, keep;
+    logic        needs, ready;
+    p_go = 1'b0;  p_half = 1'b0;  p_more = 1'b0;  p_out = 1'b0;
+    p_len = 32'd0;  p_off = 32'd0;  p_dlen = 32'd0;  p_wlo = 32'd0;  p_whi = 32'd0;  p_vlo = 32'd0;
+    p_vhi = 32'd0;  p_base = 32'd0;  p_freed = 32'd0;
+    if (p_now) begin
+      p_len  = (w_left < d_word) ? w_left : d_word;
+      p_off  = d.tr ? 32'd0 : w_s & (WORD - 1);
+      p_dlen = d_conv ? p_len >> 1 : p_len;
+      p_half = w_half || (d_conv && p_off >= HALF);
+      p_wlo  = p_half ? HALF : 32'd0;
+      p_whi  = (d_conv && !p_half) ? HALF : WORD;
+      p_more = d_conv && !p_half && p_off + p_dlen > HALF;
       from = w_pos[49] ? 50'd0 - w_pos : 50'd0;
-      end_ = 50'(d_row_bytes) - w_pos;
-      vlo  = (w_pos[49] && from >= 50'(len)) ? len : from[31:0];
-      vhi  = end_[49] ? 32'd0 : (end_ >= 50'(len)) ? len : end_[31:0];
+      end_ = 50'(d.row_bytes) - w_pos;
+      vlo  = (w_pos[49] && from >= 50'(p_len)) ? p_len : from[31:0];
+      vhi  = end_[49] ? 32'd0 : (end_ >= 50'(p_len)) ? p_len : end_[31:0];
       if (d_conv) begin
         vlo = vlo >> 1;  vhi = vhi >> 1;
       end
-      vlo = off + vlo;
-      vhi = off + vhi;
-      if (vlo < wlo) vlo = wlo;
-      if (vhi > whi) vhi = whi;
-      p_need = w_beats != 32'd0 && vlo < vhi;
-      if (!p_need) begin
-        vlo = 32'd0;  vhi = 32'd0;
-      end
-      // source byte of destination byte wlo, counted from the row's first beat
-      base = 32'(w_rel + w_pos) - (d_conv ? off << 1 : off) + ((d_conv && half) ? WORD : 32'd0);
-      need = base + (d_conv ? (vhi - wlo) << 1 : vhi) - 32'd1;
-      need = slot0 + (need >> LW) + 32'd1;
-      ready = !p_need || (got - need) < 32'h8000_0000;
-      if (d_tr && w_k == 7'd0 && !half && !(w_last1 ? tr_open : tr_open_early)) ready = 1'b0;
-      out  = !d_tr && (w_s >> LW) >= WORDS;
-      p_go = ready && !halt;
+      vlo = p_off + vlo;
+      vhi = p_off + vhi;
+      if (vlo < p_wlo) vlo = p_wlo;
+      if (vhi > p_whi) vhi = p_whi;
+      needs = w_beats != 32'd0 && vlo < vhi;
+      p_vlo = needs ? vlo : 32'd0;
+      p_vhi = needs ? vhi : 32'd0;
+      p_base = 32'(w_rel + w_pos) - (d_conv ? p_off << 1 : p_off)
+          + ((d_conv && p_half) ? WORD : 32'd0);
+      need  = p_base + (d_conv ? (p_vhi - p_wlo) << 1 : p_vhi) - 32'd1;
+      need  = slot0 + (need >> LW) + 32'd1;
+      ready = !needs || (got - need) < 32'h8000_0000;
+      if (d.tr && w_k == 7'd0 && !p_half && !(w_last1 ? tr_open : tr_open_early)) ready = 1'b0;
+      p_out = !d.tr && (w_s >> LW) >= WORDS;
+      p_go  = ready && !halt;
       // what no later piece needs is free
       keep = w_pos;
-      if (w_n0 != 16'd0 && d_step0 < w_pos[31:0] - w_cpos[31:0]) keep = w_cpos + 50'(d_step0);
+      if (w_n0 != 16'd0 && d.step0 < w_pos[31:0] - w_cpos[31:0]) keep = w_cpos + 50'(d.step0);
       keep = keep[49] ? 50'd0 : keep;
       keep = w_rel + keep;
-      if (w_beats != 32'd0) freed <= slot0
-          + ((32'(keep) >> LW) < w_beats ? 32'(keep) >> LW : w_beats);
-      if (p_go) begin
-        p_word_end  = !more;
-        p_chunk_end = !more && (len == w_left || d_tr);
-        p_row_end   = p_chunk_end && w_n0 == 16'd0;
-        working <= 1'b1;
-        pad = d_pad;
-        if (d_tr && d_size == 2'd0) pad = {4{d_pad[{w_k[1:0], 3'd0} +: 8]}};
-        if (d_tr && d_size == 2'd1) pad = {2{d_pad[{w_k[0], 4'd0} +: 16]}};
-        piece_valid <= !out;
-        piece_done  <= p_row_end && w_last && !d_tr;
-        piece_full  <= off == 32'd0 && !half;
-        piece_conv  <= d_conv;  piece_term <= d_term;  piece_half <= half;
-        piece_tr    <= d_tr;  piece_set <= w_set;  piece_k <= LW'(w_k);
-        piece_group <= p_row_end && w_last1;
-        piece_slot  <= slot0[3:0] + base[LW+3:LW];
-        piece_shift <= base[LW-1:0];
-        piece_vlo   <= (LW+1)'(vlo);  piece_vhi <= (LW+1)'(vhi);
-        last = (LW+1)'((off == 32'd0 || off + dlen > whi) ? whi : off + dlen);
-        piece_mlo   <= (LW+1)'((off > wlo) ? off : wlo);  piece_mhi <= last;
-        piece_addr  <= 16'(w_s >> LW);
-        piece_pad   <= pad;
-        err_valid   <= out;
-        err_index   <= d_index;
-        err_addr    <= {w_s[31:LW], {LW{1'b0}}};
-        w_half <= more;
-      end
+      p_freed = slot0 + ((32'(keep) >> LW) < w_beats ? 32'(keep) >> LW : w_beats);
     end
-    waiting <= w_have && !stall && !p_go;
+  end
+  assign p_word_end  = p_go && !p_more;
+  assign p_chunk_end = p_word_end && (p_len == w_left || d.tr);
+  assign p_row_end   = p_chunk_end && w_n0 == 16'd0;
 
-    // next word, chunk, row; no register is read behind an assignment to it, not even in another
-    // branch: Verilator would keep a shadow copy
-    pop = d_have && rows_held != 9'd0 && (!w_have || (p_row_end && !w_last));
-    // next descriptor: not before words that take the longer way (conversion, transposition) have
-    // left the pipeline
-    out = !d_have && queued != 3'd0
-       && (!(d_conv || d_tr) || (pipe_empty && !tr_busy && !group_valid)
-           || {d_conv, d_tr} == {dq_term[dq_tail] != CONV_NONE, dq_tr[dq_tail]});
-    if (!stall) group_valid <= p_row_end && d_tr && w_last1;
+  always_ff @(posedge clk) begin
+    logic [31:0] pad;
+    logic [LW:0] last;
+    err_valid <= 1'b0;
+    if (!stall) begin
+      working <= p_go;  piece_valid <= 1'b0;
+    end
+    waiting <= p_now && !p_go;
+    if (p_go) begin
+      pad = d.pad;
+      if (d.tr && d.size == 2'd0) pad = {4{d.pad[{w_k[1:0], 3'd0} +: 8]}};
+      if (d.tr && d.size == 2'd1) pad = {2{d.pad[{w_k[0], 4'd0} +: 16]}};
+      piece_valid <= !p_out;
+      piece_done  <= p_row_end && w_last && !d.tr;
+      piece_full  <= p_off == 32'd0 && !p_half;
+      piece_conv  <= d_conv;  piece_term <= d.term;  piece_half <= p_half;
+      piece_tr    <= d.tr;  piece_set <= w_set;  piece_k <= LW'(w_k);
+      piece_group <= p_row_end && w_last1;
+      piece_slot  <= slot0[3:0] + p_base[LW+3:LW];
+      piece_shift <= p_base[LW-1:0];
+      piece_vlo   <= (LW+1)'(p_vlo);  piece_vhi <= (LW+1)'(p_vhi);
+      last = (LW+1)'((p_off == 32'd0 || p_off + p_dlen > p_whi) ? p_whi : p_off + p_dlen);
+      piece_mlo   <= (LW+1)'((p_off > p_wlo) ? p_off : p_wlo);  piece_mhi <= last;
+      piece_addr  <= 16'(w_s >> LW);
+      piece_pad   <= pad;
+      err_valid   <= p_out;
+      err_index   <= d.index;
+      err_addr    <= {w_s[31:LW], {LW{1'b0}}};
+    end
+    if (!stall) group_valid <= p_row_end && d.tr && w_last1;
+    if (p_row_end && d.tr && w_last1) begin
+      group_last <= w_last;
+      group_s <= w_cs;  group_sw <= d.sw;  group_pad <= d.pad;  group_index <= d.index;
+      group_cols <= (LW+1)'((d_conv ? d_chunk >> 1 : d_chunk) > WORD ? WORD >> d.size
+                            : (d_conv ? d_chunk >> 1 : d_chunk) >> d.size);
+      group_bytes <= (LW+1)'((32'(w_k) + 32'd1) << d.size);  group_size <= d.size;
+    end
+    if (rst) begin
+      piece_valid <= 1'b0;  group_valid <= 1'b0;
+    end
+  end
+
+  // ---- next word, chunk, row, descriptor ----------------------------------------------------
+  always_ff @(posedge clk) begin
+    if (p_go) w_half <= p_more;
     if (p_word_end && !p_chunk_end) begin
-      w_pos <= w_pos + 50'(len);  w_left <= w_left - len;  w_s <= w_s + d_sw;
+      w_pos <= w_pos + 50'(p_len);  w_left <= w_left - p_len;  w_s <= w_s + d.sw;
     end else if (p_chunk_end && !p_row_end) begin
       w_n0 <= w_n0 - 16'd1;
-      w_pos <= w_cpos + 50'(d_step0);  w_s <= w_cs + d_ss0;  w_left <= d_chunk;
-      w_cpos <= w_cpos + 50'(d_step0);  w_cs <= w_cs + d_ss0;
+      w_pos <= w_cpos + 50'(d.step0);  w_s <= w_cs + d.ss0;  w_left <= d_chunk;
+      w_cpos <= w_cpos + 50'(d.step0);  w_cs <= w_cs + d.ss0;
     end else if (p_row_end) begin
-      if (d_tr && w_last1) begin
-        w_set <= !w_set;
-        group_last <= w_last;
-        group_s <= w_cs;  group_sw <= d_sw;  group_pad <= d_pad;  group_index <= d_index;
-        group_cols <= (LW+1)'((d_conv ? d_chunk >> 1 : d_chunk) > WORD ? WORD >> d_size
-                              : (d_conv ? d_chunk >> 1 : d_chunk) >> d_size);
-        group_bytes <= (LW+1)'((32'(w_k) + 32'd1) << d_size);  group_size <= d_size;
-      end
-      freed <= slot0 + w_beats;
-      slot0 <= slot0 + w_beats;
-      w_k   <= w_last1 ? 7'd0 : w_k + 7'd1;
+      if (d.tr && w_last1) w_set <= !w_set;
+      w_k <= w_last1 ? 7'd0 : w_k + 7'd1;
       if (w_last) d_have <= 1'b0;
       if (!pop) w_have <= 1'b0;
     end
     if (pop) begin
       w_have  <= 1'b1;
-      w_rel   <= rq_rel[rq_tail];  w_pos <= rq_pos[rq_tail];  w_cpos <= rq_pos[rq_tail];
-      w_s     <= rq_s[rq_tail];  w_cs <= rq_s[rq_tail];
-      w_beats <= rq_beats[rq_tail];
-      {w_last1, w_last} <= rq_last[rq_tail];
-      w_left  <= d_chunk;  w_n0 <= d_n0;  w_half <= 1'b0;
-      rq_tail <= rq_tail + 8'd1;
+      w_rel   <= row_next.rel;  w_pos <= row_next.pos;  w_cpos <= row_next.pos;
+      w_s     <= row_next.s;  w_cs <= row_next.s;
+      w_beats <= row_next.beats;  w_last1 <= row_next.last1;  w_last <= row_next.last;
+      w_left  <= d_chunk;  w_n0 <= d.n0;  w_half <= 1'b0;
     end
-    if (row_valid) begin
-      rq_rel[rq_head] <= row_rel;  rq_pos[rq_head] <= row_pos;  rq_s[rq_head] <= row_s;
-      rq_beats[rq_head] <= row_beats;
-      rq_last[rq_head] <= {row_last1, row_last};
-      rq_head <= rq_head + 8'd1;
-    end
-    if (row_valid != pop) rows_held <= row_valid ? rows_held + 9'd1 : rows_held - 9'd1;
-
     if (out) begin
-      d_have <= 1'b1;  w_k <= 7'd0;
-      d_conv <= dq_term[dq_tail] != CONV_NONE;  d_tr <= dq_tr[dq_tail];  d_term <= dq_term[dq_tail];
-      d_size <= dq_size[dq_tail];
-      d_step0 <= dq_step0[dq_tail];  d_sw <= dq_sw[dq_tail];  d_ss0 <= dq_ss0[dq_tail];
-      d_row_bytes <= dq_row_bytes[dq_tail];
-      d_pad <= dq_pad[dq_tail];  d_index <= dq_index[dq_tail];  d_n0 <= dq_n0[dq_tail];
-      d_chunk <= 32'(dq_chunk[dq_tail]);
-      d_word <= !dq_tr[dq_tail] ? 32'(dq_word[dq_tail]) : (dq_term[dq_tail] != CONV_NONE) ? 2 * WORD
-          : WORD;
-      dq_tail <= dq_tail + 2'd1;
+      d <= next;  d_have <= 1'b1;  w_k <= 7'd0;
     end
-    if (start) begin
-      dq_step0[dq_head] <= start_desc.step0;  dq_sw[dq_head] <= start_desc.sw;
-      dq_ss0[dq_head] <= start_desc.ss0;  dq_row_bytes[dq_head] <= start_desc.row_bytes;
-      dq_pad[dq_head] <= start_desc.pad;  dq_index[dq_head] <= start_index;
-      dq_n0[dq_head] <= own_chunks ? 16'd0 : start_desc.n0 - 16'd1;
-      dq_chunk[dq_head] <= start_desc.chunk_bytes;  dq_word[dq_head] <= start_desc.word_bytes;
-      dq_term[dq_head] <= start_desc.conv;  dq_tr[dq_head] <= start_desc.transpose;
-      dq_size[dq_head] <= (start_desc.conv != CONV_NONE) ? 2'd1 : start_desc.esize_log2;
-      dq_head <= dq_head + 2'd1;
-    end
-    if (rx) got <= got + 32'd1;
-    if (start != out) queued <= start ? queued + 3'd1 : queued - 3'd1;
     if (rst) begin
-      queued <= 3'd0;  dq_head <= 2'd0;  dq_tail <= 2'd0;  d_have <= 1'b0;
-      rows_held <= 9'd0;  rq_head <= 8'd0;  rq_tail <= 8'd0;  w_have <= 1'b0;  w_half <= 1'b0;
-      slot0 <= 32'd0;  got <= 32'd0;  freed <= 32'd0;  released <= 32'd0;  piece_valid <= 1'b0;
-      w_set <= 1'b0;
-      d_conv <= 1'b0;  d_tr <= 1'b0;  group_valid <= 1'b0;
+      d_have <= 1'b0;  w_have <= 1'b0;  w_half <= 1'b0;  w_set <= 1'b0;
+      d.term <= CONV_NONE;  d.tr <= 1'b0;
     end
   end
 
 `ifndef SYNTHESIS
-  a_rows_over: assert property (@(posedge clk) disable iff (rst) !(row_valid && rows_full));
-  a_queue_over: assert property (@(posedge clk) disable iff (rst) !(start && full));
   a_window: assert property (@(posedge clk) disable iff (rst) !(rx && !rx_ready));
   c_window_full: cover property (@(posedge clk) disable iff (rst) !rx_ready);
   c_rows_full: cover property (@(posedge clk) disable iff (rst) rows_full);
-  c_rows_wrap: cover property (@(posedge clk) disable iff (rst) row_valid && rq_head == 8'd255);
-  c_queue_wrap: cover property (@(posedge clk) disable iff (rst) start && dq_head == 2'd3);
   c_before_row: cover property (@(posedge clk) disable iff (rst) w_have && w_pos[49]);
   c_behind_row: cover property (@(posedge clk) disable iff (rst)
-    w_have && !w_pos[49] && w_pos >= 50'(d_row_bytes));
+    w_have && !w_pos[49] && w_pos >= 50'(d.row_bytes));
   c_unaligned: cover property (@(posedge clk) disable iff (rst) piece_valid && piece_shift != '0);
   c_two_words: cover property (@(posedge clk) disable iff (rst)
     piece_valid && piece_half && !piece_tr);
   c_chunks: cover property (@(posedge clk) disable iff (rst) w_have && w_n0 != 16'd0);
   c_group_waits: cover property (@(posedge clk) disable iff (rst)
-    w_have && d_tr && w_k == 7'd0 && !w_half && !tr_open_early);
+    w_have && d.tr && w_k == 7'd0 && !w_half && !tr_open_early);
   c_change: cover property (@(posedge clk) disable iff (rst)
-    !d_have && queued != 3'd0 && (d_conv || d_tr) && !pipe_empty);
+    !d_have && !none && (d_conv || d.tr) && !pipe_empty);
 `endif
 endmodule

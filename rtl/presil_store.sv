@@ -70,8 +70,18 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       .rp2(8'd0), .rp3(8'd0), .row_valid, .row_ready, .row_beat, .row_beats, .row_rel(unused_rel),
       .row_pos(unused_pos), .row_index, .row_s, .row_last1(unused_last1), .row_last);
 
-  logic [4:0] rows_held;
-  assign row_ready   = !rows_held[4] && run_ready;
+  // rows that wait for their data
+  typedef struct packed {
+    logic          last;
+    logic [LW-1:0] at;
+    logic [31:0]   s;
+  } row_t;
+  row_t        row_next;
+  logic        rows_full, no_row, pop;
+  presil_fifo #(.T(row_t), .DEPTH(16)) u_waiting (.clk, .rst, .put(row_valid && row_ready),
+      .in({row_last, row_at, row_s}), .full(rows_full), .take(pop), .oldest(row_next),
+      .empty(no_row));
+  assign row_ready   = !rows_full && run_ready;
   assign burst_valid = bursts_valid && !halt;
   assign burst_index = a_index;
   presil_bursts u_bursts (.clk, .rst, .run_valid(row_valid && row_ready), .run_ready,
@@ -101,10 +111,6 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       && (!q_ordered[tail] || (addressed[tail] && (owed == 16'd0 || owed[15])));
 
   // ---- the row being walked -----------------------------------------------------------------
-  logic [3:0]  rq_head, rq_tail;
-  logic [31:0] rq_s [16];
-  logic [LW-1:0] rq_at [16];
-  logic        rq_last [16];
   logic        w_have, w_last;
   logic [31:0] w_s, w_cs, w_left, w_len, d_sw, d_ss0, d_index, d_word, d_size;
   logic [15:0] w_n0, d_more;
@@ -116,6 +122,7 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign st_addr  = 16'(w_s >> LW);
   assign go       = st_valid && st_ready;
   assign row_end  = w_left <= d_word && w_n0 == 16'd0;
+  assign pop      = d_have && !no_row && (!w_have || (go && row_end && !w_last));
   presil_store_pack u_pack (.clk, .rst, .halt, .piece(go), .piece_from(w_s[LW-1:0]),
       .piece_at(w_at), .piece_len((LW+1)'(w_len)), .piece_end(row_end), .room(pack_room),
       .idle(pack_idle), .rvalid(st_rvalid), .rdata(st_rdata), .put, .put_data, .beat_valid,
@@ -123,9 +130,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       .beat_strb, .beat_bytes);
 
   always_ff @(posedge clk) begin
-    logic pop, burst, take, chunk_end;
+    logic burst, take, chunk_end;
     // no register is read behind an assignment to it: Verilator would keep a shadow copy
-    pop = d_have && rows_held != 5'd0 && (!w_have || (go && row_end && !w_last));
     take = !d_have && walk != head;
     chunk_end = w_left <= d_word;
     // address side
@@ -139,8 +145,6 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (burst) bursts <= bursts + 16'd1;
     if (row_valid && row_ready) begin
       a_index <= row_index;  a_last <= row_last;
-      rq_s[rq_head] <= row_s;  rq_at[rq_head] <= row_at;  rq_last[rq_head] <= row_last;
-      rq_head <= rq_head + 4'd1;
     end
     // data side
     if (start) begin
@@ -156,12 +160,10 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       end
     end
     if (pop) begin
-      w_have <= 1'b1;  w_s <= rq_s[rq_tail];  w_cs <= rq_s[rq_tail];  w_at <= rq_at[rq_tail];
-      w_last <= rq_last[rq_tail];
+      w_have <= 1'b1;  w_s <= row_next.s;  w_cs <= row_next.s;  w_at <= row_next.at;
+      w_last <= row_next.last;
       w_left <= d_size;  w_n0 <= d_more;
-      rq_tail <= rq_tail + 4'd1;
     end
-    if ((row_valid && row_ready) != pop) rows_held <= pop ? rows_held - 5'd1 : rows_held + 5'd1;
     // descriptors
     if (take) begin
       d_have <= 1'b1;
@@ -188,7 +190,7 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       head <= 3'd0;  walk <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  addr_at <= 3'd0;  a_last <= 1'b0;
       d_have <= 1'b0;
       w_have <= 1'b0;
-      bursts <= 16'd0;  responses <= 16'd0;  rq_head <= 4'd0;  rq_tail <= 4'd0;  rows_held <= 5'd0;
+      bursts <= 16'd0;  responses <= 16'd0;
       err_valid <= 1'b0;
     end
   end
@@ -211,10 +213,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
 `ifndef SYNTHESIS
   a_over: assert property (@(posedge clk) disable iff (rst) !(start && held >= 4'd6));
-  a_rows_over: assert property (@(posedge clk) disable iff (rst)
-    !(row_valid && row_ready && rows_held[4]));
   c_full: cover property (@(posedge clk) disable iff (rst) held == 4'd6);
-  c_rows_full: cover property (@(posedge clk) disable iff (rst) rows_held[4]);
+  c_rows_full: cover property (@(posedge clk) disable iff (rst) rows_full);
   c_wrap: cover property (@(posedge clk) disable iff (rst) start && head == 3'd7);
   c_unordered: cover property (@(posedge clk) disable iff (rst) done && q_ordered[tail] == 1'b0);
   c_waits_response: cover property (@(posedge clk) disable iff (rst)

@@ -96,16 +96,10 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   // ---- registers ----------------------------------------------------------------------------
   presil_regs_pkg::presil_regs__in_t  hw_in;
   presil_regs_pkg::presil_regs__out_t hw_out;
-  presil_regs u_regs (.clk(regs_clk), .rst, .s_axil_awready, .s_axil_awvalid, .s_axil_awaddr, .s_axil_awprot,
-      .s_axil_wready, .s_axil_wvalid, .s_axil_wdata, .s_axil_wstrb, .s_axil_bready, .s_axil_bvalid,
-      .s_axil_bresp, .s_axil_arready, .s_axil_arvalid, .s_axil_araddr, .s_axil_arprot,
-      .s_axil_rready, .s_axil_rvalid, .s_axil_rdata, .s_axil_rresp, .hwif_in(hw_in),
-      .hwif_out(hw_out));
-
   // The register block has its clock while software is at it, and LINGER cycles longer: no access
   // goes that long without one of its handshakes.
   localparam logic [2:0] LINGER = 3'd7;
-  logic       regs_clk, regs_wake, asked;
+  logic       regs_clk, regs_wake, asked, queue_clear;
   logic [2:0] linger;
   assign asked = s_axil_awvalid || s_axil_wvalid || s_axil_arvalid || s_axil_bvalid || s_axil_rvalid;
   assign regs_wake = rst || asked || linger != 3'd0 || queue_clear;
@@ -113,6 +107,11 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (rst || asked) linger <= LINGER;
     else if (linger != 3'd0) linger <= linger - 3'd1;
   presil_clock_gate u_regs_gate (.clk, .en(regs_wake), .gclk(regs_clk));
+  presil_regs u_regs (.clk(regs_clk), .rst, .s_axil_awready, .s_axil_awvalid, .s_axil_awaddr,
+      .s_axil_awprot, .s_axil_wready, .s_axil_wvalid, .s_axil_wdata, .s_axil_wstrb, .s_axil_bready, .s_axil_bvalid,
+      .s_axil_bresp, .s_axil_arready, .s_axil_arvalid, .s_axil_araddr, .s_axil_arprot,
+      .s_axil_rready, .s_axil_rvalid, .s_axil_rdata, .s_axil_rresp, .hwif_in(hw_in),
+      .hwif_out(hw_out));
 
   // what lies behind the register block answers one cycle after the request; writes are ignored
   logic        status_req, counter_req, ack_ident, ack_state, ack_error, ack_cause, ack_lo, ack_hi,
@@ -120,7 +119,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [11:0] status_addr;
   logic [31:0] status_data, counter_data, bus_data, window_data, ring_head;
   logic [31:0] parity_data, record_data;
-  logic        engine_rst, queue_clear, doorbell;
+  logic        engine_rst, doorbell;
   assign status_req  = hw_out.IDENT.req || hw_out.STATE.req || hw_out.ERROR.req
       || hw_out.WAIT_CAUSE.req
     || hw_out.WAIT_LO.req || hw_out.WAIT_HI.req;

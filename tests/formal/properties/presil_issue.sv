@@ -84,4 +84,4 @@ module presil_issue_properties import presil_desc_pkg::*; (
     end
   end
 endmodule
-bind presil_issue presil_issue_properties u_properties (.*);
+bind presil_issue presil_issue_properties u_properties (.held(u_waiting.held), .*);
