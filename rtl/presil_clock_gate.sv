@@ -4,7 +4,8 @@
 // gclk. It passes the edge of `clk` at whose end of cycle `en` is 1 and no other. `en` comes from
 // registers and inputs of `clk`, late in the cycle, so the cell needs its latch (open while `clk`
 // is low). Test mode is the cell's own.
-// PRESIL_CLOCK_GATE_MODEL puts a model of such a cell there: simulators pass over what stands still.
+// PRESIL_CLOCK_GATE_MODEL puts a model of such a cell there: a simulator passes over what stands
+// still.
 // Reset: none; the part's keeps `en` at 1. Errors: none.
 module presil_clock_gate (
   input  logic clk,

@@ -63,8 +63,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
   localparam logic [31:0] HALF = WORD / 2;
 
-  // The piece. p_now: there is one; p_go: and it is issued. Its bytes `vlo` to `vhi` of the word come
-  // from the row, `base` is the source byte of byte `wlo`, counted from the row's first beat.
+  // The piece. p_now: there is one; p_go: and it is issued. Its bytes `vlo` to `vhi` of the word
+  // come from the row, `base` is the source byte of byte `wlo`, counted from the row's first beat.
   logic        p_now, p_go, p_half, p_more, p_out, p_word_end, p_chunk_end, p_row_end;
   logic [31:0] p_len, p_off, p_dlen, p_wlo, p_whi, p_vlo, p_vhi, p_base, p_freed;
 

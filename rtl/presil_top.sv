@@ -101,15 +101,16 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   localparam logic [2:0] LINGER = 3'd7;
   logic       regs_clk, regs_wake, asked, queue_clear;
   logic [2:0] linger;
-  assign asked = s_axil_awvalid || s_axil_wvalid || s_axil_arvalid || s_axil_bvalid || s_axil_rvalid;
+  assign asked = s_axil_awvalid || s_axil_wvalid || s_axil_arvalid || s_axil_bvalid
+      || s_axil_rvalid;
   assign regs_wake = rst || asked || linger != 3'd0 || queue_clear;
   always_ff @(posedge clk)
     if (rst || asked) linger <= LINGER;
     else if (linger != 3'd0) linger <= linger - 3'd1;
   presil_clock_gate u_regs_gate (.clk, .en(regs_wake), .gclk(regs_clk));
   presil_regs u_regs (.clk(regs_clk), .rst, .s_axil_awready, .s_axil_awvalid, .s_axil_awaddr,
-      .s_axil_awprot, .s_axil_wready, .s_axil_wvalid, .s_axil_wdata, .s_axil_wstrb, .s_axil_bready, .s_axil_bvalid,
-      .s_axil_bresp, .s_axil_arready, .s_axil_arvalid, .s_axil_araddr, .s_axil_arprot,
+      .s_axil_awprot, .s_axil_wready, .s_axil_wvalid, .s_axil_wdata, .s_axil_wstrb, .s_axil_bready,
+      .s_axil_bvalid, .s_axil_bresp, .s_axil_arready, .s_axil_arvalid, .s_axil_araddr, .s_axil_arprot,
       .s_axil_rready, .s_axil_rvalid, .s_axil_rdata, .s_axil_rresp, .hwif_in(hw_in),
       .hwif_out(hw_out));
 
