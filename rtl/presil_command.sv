@@ -54,10 +54,10 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic              engine_rst,
   output logic              launch,            /// first cycle of a launch
   output logic              decoded,           /// pulse: a descriptor was handed over, or a NOP
-  output logic [3:0]        push,              /// LOAD, MATRIX, EPILOGUE, STORE from bit 0; pulse
+  output logic [ENGINES-1:0] push,             /// to the engine's queue; pulse
   output desc_t             push_desc,         /// valid with push
   output logic [31:0]       push_index,        /// its ring count
-  input  logic [3:0]        room,              /// the engine's queue takes one more; bits as push
+  input  logic [ENGINES-1:0] room,             /// the engine's queue takes one more
   input  logic              all_empty,         /// queues; nothing is about to start either
   input  logic              all_idle,          /// engines and bus
   input  logic [3:0]        fail_code,         /// pulse: ERROR_* of engines, bus, tokens; 0: none
@@ -94,7 +94,9 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
   desc_t      desc;
   logic [3:0] opcode;
+  logic [ENGINES-1:0] chosen;                  // engine of the descriptor; none of a NOP
   assign opcode = desc.opcode;
+  assign chosen = ENGINES'((16'd1 << opcode) >> 1);
   assign push_desc = desc;
   assign push_index = ring_head;
 
@@ -144,9 +146,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
                && asked + fetch_count - ring_head <= SLOTS;
     fetch    = fetch_valid && fetch_ready;
     handed   = state == 2'd2 && !halt && !own
-            && (opcode == OP_NOP || (opcode == OP_LOAD && room[0])
-            || (opcode == OP_MATRIX && room[1])
-                || (opcode == OP_EPILOGUE && room[2]) || (opcode == OP_STORE && room[3]));
+            && (opcode == OP_NOP || (chosen & room) != '0);
     finished = busy && !halt && !recording && !adds && !launch && !queue_reset && ring_head == goal
             && !own && fail_code == ERROR_NONE && state == 2'd0 && all_empty && all_idle;
     stopped  = drained && !resetting;
@@ -180,7 +180,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
     irq_error  <= report || (stopped && !error && !to_record);
     decoded    <= handed;
     engine_rst <= clear;
-    push       <= 4'd0;
+    push       <= '0;
 
     if (ask) begin
       at = {ring_base, 12'd0} + {1'b0, asked & (size - 32'd1), 7'd0};
@@ -200,7 +200,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
       end
       2'd2: if (handed) begin
         state <= 2'd3;
-        push <= {opcode == OP_STORE, opcode == OP_EPILOGUE, opcode == OP_MATRIX, opcode == OP_LOAD};
+        push <= chosen;
       end
       default: begin
         state <= 2'd0;  ring_head <= ring_head + 32'd1;
@@ -236,7 +236,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
       own_code <= code;  own_index <= code_index;  own_addr <= code_addr;
     end
     if (halt) begin
-      push <= 4'd0;  state <= 2'd0;
+      push <= '0;  state <= 2'd0;
     end else if (own || fail_code != ERROR_NONE || (queue_reset && busy)) halt <= 1'b1;
 
     // launch and completion
@@ -255,7 +255,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
       resetting <= 1'b0;  silent <= 1'b0;  recorded <= 1'b0;
       ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;
       got_beats <= 32'd0;  state <= 2'd0;
-      push <= 4'd0;  own_code <= ERROR_NONE;  rung <= 32'd0;  waiting <= 4'd0;
+      push <= '0;  own_code <= ERROR_NONE;  rung <= 32'd0;  waiting <= 4'd0;
     end
     if (rst) begin
       first <= 3'd0;  busy <= 1'b0;  recording <= 1'b0;  fetch_valid <= 1'b0;
@@ -265,18 +265,18 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   end
 
 `ifndef SYNTHESIS
-  a_one: assert property (@(posedge clk) disable iff (rst) (push & (push - 4'd1)) == 4'd0);
+  a_one: assert property (@(posedge clk) disable iff (rst) (push & (push - ENGINES'(1))) == '0);
   a_buffer: assert property (@(posedge clk) disable iff (rst) asked - ring_head <= SLOTS);
   c_nop: cover property (@(posedge clk) disable iff (rst)
     state == 2'd2 && opcode == OP_NOP && !halt);
   c_load_full: cover property (@(posedge clk) disable iff (rst)
-    state == 2'd2 && opcode == OP_LOAD && !room[0]);
+    state == 2'd2 && opcode == OP_LOAD && !room[LOAD]);
   c_matrix_full: cover property (@(posedge clk) disable iff (rst)
-    state == 2'd2 && opcode == OP_MATRIX && !room[1]);
+    state == 2'd2 && opcode == OP_MATRIX && !room[MATRIX]);
   c_epilogue_full: cover property (@(posedge clk) disable iff (rst)
-    state == 2'd2 && opcode == OP_EPILOGUE && !room[2]);
+    state == 2'd2 && opcode == OP_EPILOGUE && !room[EPILOGUE]);
   c_store_full: cover property (@(posedge clk) disable iff (rst)
-    state == 2'd2 && opcode == OP_STORE && !room[3]);
+    state == 2'd2 && opcode == OP_STORE && !room[STORE]);
   c_opcode: cover property (@(posedge clk) disable iff (rst)
     state == 2'd1 && refused == ERROR_OPCODE);
   c_version: cover property (@(posedge clk) disable iff (rst)

@@ -13,7 +13,7 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
   input  logic        rst,
   input  logic        busy,            /// a launch runs, no record: each cycle counts
   input  logic        launch,          /// its first cycle
-  input  logic [3:0]  cause [4],       /// CAUSE_* of LOAD, MATRIX, EPILOGUE, STORE
+  input  logic [3:0]  cause [ENGINES],  /// CAUSE_* of each engine
   input  logic        descriptor,      /// one is handed over by decode, NOPs too
   input  logic        read_beat,       /// a beat of LOAD is taken
   input  logic        fetch_beat,      /// a beat of a descriptor is taken
@@ -104,22 +104,23 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
     if (launch) begin
       start <= cycles;  first <= cycles;  last <= cycles;  seen <= 1'b0;
       launches <= launches + 64'd1;
-    end else if (busy && cause[1] == CAUSE_BUSY) begin
+    end else if (busy && cause[MATRIX] == CAUSE_BUSY) begin
       if (!seen) first <= cycles;
       last <= cycles;  seen <= 1'b1;
     end
     if (busy) begin
-      c_load[cause[0]]     <= counted(c_load[cause[0]], k_load[cause[0]]);
-      c_matrix[cause[1]]   <= counted(c_matrix[cause[1]], k_matrix[cause[1]]);
-      c_epilogue[cause[2]] <= counted(c_epilogue[cause[2]], k_epilogue[cause[2]]);
-      c_store[cause[3]]    <= counted(c_store[cause[3]], k_store[cause[3]]);
+      c_load[cause[LOAD]]         <= counted(c_load[cause[LOAD]], k_load[cause[LOAD]]);
+      c_matrix[cause[MATRIX]]     <= counted(c_matrix[cause[MATRIX]], k_matrix[cause[MATRIX]]);
+      c_epilogue[cause[EPILOGUE]] <= counted(c_epilogue[cause[EPILOGUE]],
+                                             k_epilogue[cause[EPILOGUE]]);
+      c_store[cause[STORE]]       <= counted(c_store[cause[STORE]], k_store[cause[STORE]]);
       cycles <= cycles + 64'd1;
     end
     if (busy || clear) begin
-      k_load     <= marked(k_load, cause[0]);
-      k_matrix   <= marked(k_matrix, cause[1]);
-      k_epilogue <= marked(k_epilogue, cause[2]);
-      k_store    <= marked(k_store, cause[3]);
+      k_load     <= marked(k_load, cause[LOAD]);
+      k_matrix   <= marked(k_matrix, cause[MATRIX]);
+      k_epilogue <= marked(k_epilogue, cause[EPILOGUE]);
+      k_store    <= marked(k_store, cause[STORE]);
     end
     if (descriptor) descriptors <= descriptors + 64'd1;
     if (read_beat) read_beats <= read_beats + 64'd1;

@@ -18,11 +18,11 @@ module presil_status import presil_config_pkg::*, presil_desc_pkg::*; (
   /// pulses of IRQ_CLEAR; a set in the same cycle wins
   input  logic        clear_done, clear_error,
   output logic        irq_done, irq_error,  /// flags of IRQ_STATUS, before IRQ_ENABLE
-  input  logic [3:0]  active,              /// engine holds a descriptor; bit 0 LOAD, 3 STORE
-  input  logic [3:0]  cause [4],           /// CAUSE_* of LOAD, MATRIX, EPILOGUE, STORE
+  input  logic [ENGINES-1:0] active,       /// engine holds a descriptor; bit 0 LOAD, 3 STORE
+  input  logic [3:0]  cause [ENGINES],     /// CAUSE_* of each engine
   input  logic [31:0] counts [5],          /// token counters, four of 8 bits an engine, VECTOR last
-  input  logic [19:0] want [4],  /// tokens the engine's oldest queued descriptor waits for
-  input  logic [31:0] want_index [4]       /// its ring count; 0, as want, if there is none
+  input  logic [19:0] want [ENGINES],  /// tokens the engine's oldest queued descriptor waits for
+  input  logic [31:0] want_index [ENGINES]  /// its ring count; 0, as want, if there is none
 );
   localparam logic [15:0] VERSION_MAJOR = 16'(ISA_VERSION), VERSION_MINOR = 16'd0;
 
@@ -42,7 +42,8 @@ module presil_status import presil_config_pkg::*, presil_desc_pkg::*; (
       12'h044: return error_addr[31:0];
       12'h048: return {24'd0, error_addr[39:32]};
       12'h04c: return {30'd0, irq_error, irq_done};
-      12'h058: return {12'd0, CAUSE_COMMAND, cause[3], cause[2], cause[1], cause[0]};
+      12'h058: return {12'd0, CAUSE_COMMAND, cause[STORE], cause[EPILOGUE], cause[MATRIX],
+          cause[LOAD]};
       12'h060: return counts[0];
       12'h064: return counts[1];
       12'h068: return counts[2];

@@ -3,38 +3,35 @@
 // if all are there and no engine before it takes one of the same in this cycle. A signal can be
 // taken in the next cycle. Reset and `clear`: all zero.
 // Errors: overflow, in the cycle of the signal.
-module presil_tokens (
+module presil_tokens import presil_desc_pkg::*; (
   input  logic        clk,
   input  logic        rst,
   input  logic        clear,           /// all counters to zero: first cycle of a launch
-  input  logic [19:0] want [4],        /// tokens that the engine's oldest descriptor waits for
-  input  logic [3:0]  asks,            /// it waits; LOAD, MATRIX, EPILOGUE, STORE from bit 0
-  output logic [3:0]  grant,           /// its tokens are taken in this cycle
+  input  logic [19:0] want [ENGINES],  /// tokens that the engine's oldest descriptor waits for
+  input  logic [ENGINES-1:0] asks,     /// it waits
+  output logic [ENGINES-1:0] grant,    /// its tokens are taken in this cycle
   output logic [19:0] have,            /// bit n: counter n > 0
   /// signals of descriptors that complete in this cycle: bit n for counter n; VECTOR gives none
-  input  logic [15:0] give,
-  output logic [3:0]  overflow,        /// by engine: its signal passes 255, in this cycle
+  input  logic [4*ENGINES-1:0] give,
+  output logic [ENGINES-1:0] overflow,  /// by engine: its signal passes 255, in this cycle
   output logic [31:0] counts [5]       /// four counters of an engine each, the first in bits 7:0
 );
   typedef logic [7:0] counts_t [20];
   counts_t count;
-  logic [19:0] t0, t1, t2, t3, take, signal;
-  logic [15:0] full;
+  logic [19:0] take, signal;
+  logic [4*ENGINES-1:0] full;
 
-  assign t0 = (asks[0] && (want[0] & ~have) == 20'd0) ? want[0] : 20'd0;
-  assign t1 = (asks[1] && (want[1] & ~(have & ~t0)) == 20'd0) ? want[1] : 20'd0;
-  assign t2 = (asks[2] && (want[2] & ~(have & ~t0 & ~t1)) == 20'd0) ? want[2] : 20'd0;
-  assign t3 = (asks[3] && (want[3] & ~(have & ~t0 & ~t1 & ~t2)) == 20'd0) ? want[3] : 20'd0;
-  assign grant[0] = asks[0] && (want[0] & ~have) == 20'd0;
-  assign grant[1] = asks[1] && (want[1] & ~(have & ~t0)) == 20'd0;
-  assign grant[2] = asks[2] && (want[2] & ~(have & ~t0 & ~t1)) == 20'd0;
-  assign grant[3] = asks[3] && (want[3] & ~(have & ~t0 & ~t1 & ~t2)) == 20'd0;
-  assign take   = t0 | t1 | t2 | t3;
-  assign signal = {4'd0, give};
-  assign overflow = {|(signal[15:12] & ~take[15:12] & full[15:12]),
-      |(signal[11:8] & ~take[11:8] & full[11:8]),
-                     |(signal[7:4] & ~take[7:4] & full[7:4]),
-                     |(signal[3:0] & ~take[3:0] & full[3:0])};
+  // Single signals, not an array and a loop: a simulator looks at them once, and in order.
+  for (genvar e = 0; e < ENGINES; e++) begin : g_engine
+    logic [19:0] earlier, taken;                   // earlier: by engines before it
+    if (e == 0) assign earlier = 20'd0;
+    else assign earlier = g_engine[e-1].earlier | g_engine[e-1].taken;
+    assign grant[e] = asks[e] && (want[e] & ~(have & ~earlier)) == 20'd0;
+    assign taken    = grant[e] ? want[e] : 20'd0;
+    assign overflow[e] = |(signal[4*e +: 4] & ~take[4*e +: 4] & full[4*e +: 4]);
+  end
+  assign take   = g_engine[ENGINES-1].earlier | g_engine[ENGINES-1].taken;
+  assign signal = 20'(give);
 
   function automatic counts_t next();
     for (int unsigned i = 0; i < 20; i++) next[i] = count[i] + 8'(signal[i]) - 8'(take[i]);
@@ -48,10 +45,10 @@ module presil_tokens (
     if ((take | signal) != 20'd0) begin
       count <= next();
       have  <= above(8'd0);
-      full  <= 16'(above(8'd254));
+      full  <= (4*ENGINES)'(above(8'd254));
     end
     if (rst || clear) begin
-      count <= '{default: 8'd0};  have <= 20'd0;  full <= 16'd0;
+      count <= '{default: 8'd0};  have <= 20'd0;  full <= '0;
     end
   end
 
@@ -65,15 +62,17 @@ module presil_tokens (
   for (genvar i = 0; i < 20; i++) begin : g_have
     a_have: assert property (@(posedge clk) disable iff (rst) have[i] == (count[i] != 8'd0));
   end
-  c_limit: cover property (@(posedge clk) disable iff (rst) full != 16'd0);
+  c_limit: cover property (@(posedge clk) disable iff (rst) full != '0);
   c_full_taken: cover property (@(posedge clk) disable iff (rst)
-    (give & take[15:0] & full) != 16'd0);
+    (give & take[4*ENGINES-1:0] & full) != '0);
   c_give_take: cover property (@(posedge clk) disable iff (rst) (signal & take) != 20'd0);
-  c_two_grants: cover property (@(posedge clk) disable iff (rst) (grant & (grant - 4'd1)) != 4'd0);
-  c_taken_by_earlier: cover property (@(posedge clk) disable iff (rst)
-    (asks & ~grant & {(want[3] & ~have) == 20'd0, (want[2] & ~have) == 20'd0,
-        (want[1] & ~have) == 20'd0, 1'b0})
-    != 4'd0);
-  c_overflow: cover property (@(posedge clk) disable iff (rst) overflow != 4'd0);
+  c_two_grants: cover property (@(posedge clk) disable iff (rst)
+    (grant & (grant - ENGINES'(1))) != '0);
+  logic [ENGINES-1:0] could;                     // were it alone
+  for (genvar e = 0; e < ENGINES; e++) begin : g_could
+    assign could[e] = asks[e] && (want[e] & ~have) == 20'd0;
+  end
+  c_taken_by_earlier: cover property (@(posedge clk) disable iff (rst) (could & ~grant) != '0);
+  c_overflow: cover property (@(posedge clk) disable iff (rst) overflow != '0);
 `endif
 endmodule

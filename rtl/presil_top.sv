@@ -110,8 +110,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   presil_clock_gate u_regs_gate (.clk, .en(regs_wake), .gclk(regs_clk));
   presil_regs u_regs (.clk(regs_clk), .rst, .s_axil_awready, .s_axil_awvalid, .s_axil_awaddr,
       .s_axil_awprot, .s_axil_wready, .s_axil_wvalid, .s_axil_wdata, .s_axil_wstrb, .s_axil_bready,
-      .s_axil_bvalid, .s_axil_bresp, .s_axil_arready, .s_axil_arvalid, .s_axil_araddr, .s_axil_arprot,
-      .s_axil_rready, .s_axil_rvalid, .s_axil_rdata, .s_axil_rresp, .hwif_in(hw_in),
+      .s_axil_bvalid, .s_axil_bresp, .s_axil_arready, .s_axil_arvalid, .s_axil_araddr,
+      .s_axil_arprot, .s_axil_rready, .s_axil_rvalid, .s_axil_rdata, .s_axil_rresp, .hwif_in(hw_in),
       .hwif_out(hw_out));
 
   // what lies behind the register block answers one cycle after the request; writes are ignored
@@ -183,7 +183,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [39:0] error_addr, fail_addr;
   logic [39-LW:0] fetch_beat;
   logic [7:0]  fetch_len;
-  logic [3:0]  push, room, empty;
+  logic [ENGINES-1:0] push, room, empty;
   desc_t       push_desc;
   presil_command u_command (.clk, .rst,
       .ring_base({hw_out.RING_BASE_HI.value.value, hw_out.RING_BASE_LO.value.value[31:12]}),
@@ -197,19 +197,20 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
       .decoded, .push, .push_desc, .push_index, .room, .all_empty, .all_idle, .fail_code,
       .fail_index, .fail_addr);
 
-  // ---- issue: an engine more is one here, and its instance below -----------------------------
-  localparam int unsigned ENGINES = 4, LOAD = 0, MATRIX = 1, EPILOGUE = 2, STORE = 3;
+  // ---- issue: an engine more is one in presil_desc_pkg, and its instance below ---------------
   logic               clean;                       // reset of engines and queues
   logic [ENGINES-1:0] ask, grant, start_valid, start_ready, done, active, overflow;
   logic [19:0]        want [ENGINES], have;
   logic [31:0]        want_index [ENGINES], start_index [ENGINES], done_index [ENGINES], counts [5];
   logic [3:0]         give [ENGINES], engine_cause [ENGINES], cause [ENGINES];
   assign clean = rst || engine_rst;
+  logic [4*ENGINES-1:0] gives;
   assign all_empty = &empty;
   presil_tokens u_tokens (.clk, .rst(clean), .clear(launch), .want, .asks(ask), .grant, .have,
-    .give({give[STORE], give[EPILOGUE], give[MATRIX], give[LOAD]}), .overflow, .counts);
+    .give(gives), .overflow, .counts);
   for (genvar e = 0; e < ENGINES; e++) begin : g_issue
     desc_t desc;
+    assign gives[4*e +: 4] = give[e];
     presil_issue u_issue (.clk, .rst(clean), .halt, .push(push[e]), .push_desc, .push_index,
         .room(room[e]), .empty(empty[e]), .ask(ask[e]), .want(want[e]), .want_index(want_index[e]),
         .grant(grant[e]), .have, .start_valid(start_valid[e]), .start_ready(start_ready[e]),
@@ -381,7 +382,7 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
   // ---- errors, counters, interrupt ----------------------------------------------------------
   logic fail;
-  assign fail = overflow != 4'd0 || store_err || load_err || range_valid || write_err || read_err
+  assign fail = overflow != '0 || store_err || load_err || range_valid || write_err || read_err
       || read_late
     || write_late || read_refused || write_refused
     || parity_err;
@@ -412,8 +413,8 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
         fail_addr = {8'd0, store_err_addr};
       end else begin
         fail_code = ERROR_TOKEN_OVERFLOW;
-        fail_index = overflow[0] ? done_index[0] : overflow[1] ? done_index[1]
-                   : overflow[2] ? done_index[2] : done_index[3];
+        for (int unsigned e = ENGINES; e > 0; e--)
+          if (overflow[e-1]) fail_index = done_index[e-1];
       end
     end
   end
