@@ -5,6 +5,7 @@ arrows stand here.
 .venv/bin/python docs/block_diagram.py     writes it (tests/lint/test_block_diagram.py holds it to the RTL)
 """
 
+import json
 import re
 from html import escape
 from pathlib import Path
@@ -102,15 +103,17 @@ STYLE = (
 
 
 def instances(module: str) -> dict[str, str]:
-    """Instance -> module, in the order of the file; of presil_top's loop over engines one of each. Clock gates are no
-    box."""
+    """Instance -> module, in the order of the file; of presil_top's loop over engines one of each. Clock gates and
+    queues are no box."""
     text = (ROOT / "rtl" / f"{module}.sv").read_text()
-    engines = re.findall(r"\b([A-Z]+) = \d", re.findall(r"localparam int unsigned ENGINES = \d+, (.*);|$", text)[0])
+    isa = json.loads((ROOT / "rtl" / "descriptors.json").read_text())
+    engines = [name for name in isa["engines"] if name in isa]  # VECTOR has an opcode, and no descriptor yet
     found = {}
     for kind, name in re.findall(r"^ *(presil_\w+) (?:#\(.*\) )?(u_\w+) ?\(", text, re.M):
         found |= {f"g_issue[{e}].{name}": kind for e in engines} if name == "u_issue" else {name: kind}
-    found.pop("u_gate", None)
-    return found
+    for gate in ("u_gate", "u_regs_gate"):
+        found.pop(gate, None)
+    return {name: kind for name, kind in found.items() if kind != "presil_fifo"}
 
 
 def box(name: str, module: str) -> list[str]:

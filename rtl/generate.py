@@ -77,7 +77,9 @@ def desc_pkg(isa):
     out += [f"  localparam logic [3:0] ISA_VERSION = 4'd{isa['isa_version']};"]
     for enum, items in isa["enums"].items():
         out += [f"  localparam logic [3:0] {enum}_{n} = 4'd{v};" for n, v in items.items()]
-    out.append("  // The chip's engines, in order of their opcodes from 1, of token counters and of priority for tokens")
+    out.append(
+        "  // The chip's engines, in order of their opcodes from 1, of token counters and of priority for tokens"
+    )
     engines = sorted(KINDS, key=isa["opcodes"].get)
     out += [f"  localparam int unsigned {name} = {number};" for number, name in enumerate(engines)]
     out.append(f"  localparam int unsigned ENGINES = {len(engines)};")

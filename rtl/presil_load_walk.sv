@@ -66,7 +66,8 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
   // The piece. p_now: there is one; p_go: and it is issued. Its bytes `vlo` to `vhi` of the word
   // come from the row, `base` is the source byte of byte `wlo`, counted from the row's first beat.
   logic        p_now, p_go, p_half, p_more, p_out, p_word_end, p_chunk_end, p_row_end;
-  logic [31:0] p_len, p_off, p_dlen, p_wlo, p_whi, p_vlo, p_vhi, p_base, p_freed;
+  logic [31:0] p_len, p_off, p_dlen, p_wlo, p_whi, p_base, p_freed;
+  logic [LW:0] p_vlo, p_vhi;
 
   // ---- descriptors that wait for the data side ----------------------------------------------
   typedef struct packed {
@@ -154,8 +155,10 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
     logic [49:0] end_, from, keep;
     logic        needs, ready;
     p_go = 1'b0;  p_half = 1'b0;  p_more = 1'b0;  p_out = 1'b0;
-    p_len = 32'd0;  p_off = 32'd0;  p_dlen = 32'd0;  p_wlo = 32'd0;  p_whi = 32'd0;  p_vlo = 32'd0;
-    p_vhi = 32'd0;  p_base = 32'd0;  p_freed = 32'd0;
+    p_len = 32'd0;  p_off = 32'd0;  p_dlen = 32'd0;  p_wlo = 32'd0;  p_whi = 32'd0;  p_vlo = '0;
+    p_vhi = '0;  p_base = 32'd0;  p_freed = 32'd0;
+    vlo = 32'd0;  vhi = 32'd0;  need = 32'd0;  from = 50'd0;  end_ = 50'd0;  keep = 50'd0;
+    needs = 1'b0;  ready = 1'b0;
     if (p_now) begin
       p_len  = (w_left < d_word) ? w_left : d_word;
       p_off  = d.tr ? 32'd0 : w_s & (WORD - 1);
@@ -176,11 +179,14 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
       if (vlo < p_wlo) vlo = p_wlo;
       if (vhi > p_whi) vhi = p_whi;
       needs = w_beats != 32'd0 && vlo < vhi;
-      p_vlo = needs ? vlo : 32'd0;
-      p_vhi = needs ? vhi : 32'd0;
+      if (!needs) begin
+        vlo = 32'd0;  vhi = 32'd0;
+      end
+      p_vlo = (LW+1)'(vlo);
+      p_vhi = (LW+1)'(vhi);
       p_base = 32'(w_rel + w_pos) - (d_conv ? p_off << 1 : p_off)
           + ((d_conv && p_half) ? WORD : 32'd0);
-      need  = p_base + (d_conv ? (p_vhi - p_wlo) << 1 : p_vhi) - 32'd1;
+      need  = p_base + (d_conv ? (vhi - p_wlo) << 1 : vhi) - 32'd1;
       need  = slot0 + (need >> LW) + 32'd1;
       ready = !needs || (got - need) < 32'h8000_0000;
       if (d.tr && w_k == 7'd0 && !p_half && !(w_last1 ? tr_open : tr_open_early)) ready = 1'b0;
@@ -218,7 +224,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
       piece_group <= p_row_end && w_last1;
       piece_slot  <= slot0[3:0] + p_base[LW+3:LW];
       piece_shift <= p_base[LW-1:0];
-      piece_vlo   <= (LW+1)'(p_vlo);  piece_vhi <= (LW+1)'(p_vhi);
+      piece_vlo   <= p_vlo;  piece_vhi <= p_vhi;
       last = (LW+1)'((p_off == 32'd0 || p_off + p_dlen > p_whi) ? p_whi : p_off + p_dlen);
       piece_mlo   <= (LW+1)'((p_off > p_wlo) ? p_off : p_wlo);  piece_mhi <= last;
       piece_addr  <= 16'(w_s >> LW);

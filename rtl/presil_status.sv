@@ -42,8 +42,7 @@ module presil_status import presil_config_pkg::*, presil_desc_pkg::*; (
       12'h044: return error_addr[31:0];
       12'h048: return {24'd0, error_addr[39:32]};
       12'h04c: return {30'd0, irq_error, irq_done};
-      12'h058: return {12'd0, CAUSE_COMMAND, cause[STORE], cause[EPILOGUE], cause[MATRIX],
-          cause[LOAD]};
+      12'h058: return {12'd0, CAUSE_COMMAND, cause[3], cause[2], cause[1], cause[0]};
       12'h060: return counts[0];
       12'h064: return counts[1];
       12'h068: return counts[2];

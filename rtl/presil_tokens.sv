@@ -24,8 +24,11 @@ module presil_tokens import presil_desc_pkg::*; (
   // Single signals, not an array and a loop: a simulator looks at them once, and in order.
   for (genvar e = 0; e < ENGINES; e++) begin : g_engine
     logic [19:0] earlier, taken;                   // earlier: by engines before it
-    if (e == 0) assign earlier = 20'd0;
-    else assign earlier = g_engine[e-1].earlier | g_engine[e-1].taken;
+    if (e == 0) begin : g_first
+      assign earlier = 20'd0;
+    end else begin : g_later
+      assign earlier = g_engine[e-1].earlier | g_engine[e-1].taken;
+    end
     assign grant[e] = asks[e] && (want[e] & ~(have & ~earlier)) == 20'd0;
     assign taken    = grant[e] ? want[e] : 20'd0;
     assign overflow[e] = |(signal[4*e +: 4] & ~take[4*e +: 4] & full[4*e +: 4]);

@@ -2,7 +2,7 @@
 # presil_add_dpi_simulator: a chip in a testbench of the DPI module (docs/dpi.md), built by `verilator --timing`, which
 # stands in for other SystemVerilog simulators. Needs presil_add_chip.cmake and the target presil_dpi.
 #
-#   presil_add_dpi_simulator(NAME CLOCK_MHZ SOURCES... [TOP file])
+#   presil_add_dpi_simulator(NAME CLOCK_MHZ SOURCES... [TOP file] [DEFINES NAME=VALUE...])
 #   presil_add_dpi_simulator(NAME CLOCK_MHZ SOURCES... TOP my_top CHIP mychip PORTS map.toml MAP "key = value"...
 #                            [INCLUDE dirs...] [PARAMETERS WORD=32 ...] [DEFINES NAME=VALUE...] [FILE_LISTS a.f...])
 #
@@ -32,7 +32,7 @@ function(presil_add_dpi_simulator config clock_mhz)
   _presil_find_verilator()
   _presil_add_dpi_runtime()
   set(chip)
-  set(includes)
+  list(TRANSFORM D_DEFINES PREPEND -D OUTPUT_VARIABLE includes)
   _presil_absolute(D_UNPARSED_ARGUMENTS)
   set(A_SOURCES ${D_UNPARSED_ARGUMENTS})
   if(D_PORTS OR D_MAP)

@@ -40,9 +40,7 @@ INPUT_LOOP = re.compile(
 )
 PORT = re.compile(r"VL_ASSIGN_ISI\(1, (vlSelfRef\.__Vcellinp__\w+__clk), vlSelfRef\.clk\);")
 # A latch that is open while clk is low, and nothing else: with clk high its logic changes nothing either.
-LATCH = re.compile(
-    r"^( *)if \(\(1U & \(~ \(IData\)\(vlSelfRef\.\w*clk\)\)\)\) \{\n(?:\1 .*\n|\n)*\1\}\n", re.M
-)
+LATCH = re.compile(r"^( *)if \(\(1U & \(~ \(IData\)\(vlSelfRef\.\w*clk\)\)\)\) \{\n(?:\1 .*\n|\n)*\1\}\n", re.M)
 STATIC_WIDE = """
 #undef VL_ASSIGN_SWW
 #define VL_ASSIGN_SWW(obits, svar, rwp) \\

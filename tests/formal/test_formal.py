@@ -51,7 +51,7 @@ def test_every_assertion_has_a_fault(name):
 
 def test_a_change_that_is_no_fault_is_not_found(tmp_path):
     proof = TOKENS
-    same = prove.Fault("a_order", "grant[0] = asks[0] &&", "grant[0] = 1'b1 & asks[0] &&", "presil_tokens.sv")
+    same = prove.Fault("a_order", "grant[e] = asks[e] &&", "grant[e] = 1'b1 & asks[e] &&", "presil_tokens.sv")
     model = prove.elaborate(tmp_path / "model", proof, same)
     result = prove.solve(model, proof, "-t", str(proof.depth + 1))
     assert result.passed and not result.failed
