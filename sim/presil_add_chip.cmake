@@ -223,6 +223,9 @@ function(_presil_link_library library archive)
   target_link_libraries(${library} PRIVATE ${mdir}/${archive} ${runtime})
   target_link_options(${library} PRIVATE -Wl,--version-script=${PRESIL_SIM_DIR}/harness/exports.map -Wl,-Bsymbolic
     -Wl,--no-undefined -Wl,--build-id=sha1 ${PRESIL_MODEL_LINK_OPTIONS})
+  if(build STREQUAL "fast")  # code at a multiple of 2 MiB, and nothing else in its pages: harness/huge_code.h
+    target_link_options(${library} PRIVATE -Wl,-z,max-page-size=0x200000 -Wl,-z,separate-code)
+  endif()
 endfunction()
 
 # Makes ${mdir}/profile by running A_TRAIN on a library with counters in it.
@@ -445,6 +448,9 @@ function(_presil_add_library build)
   target_include_directories(${target}_harness SYSTEM PRIVATE ${mdir})
   target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_CHIP="${A_CHIP}" PRESIL_SIM_CONFIG="${A_CONFIG}"
     PRESIL_SIM_BUILD="${build}" PRESIL_SIM_CLOCK_MHZ=${A_CLOCK_MHZ})
+  if(build STREQUAL "fast")
+    target_compile_definitions(${target}_harness PRIVATE PRESIL_SIM_HUGE_CODE=1)
+  endif()
   target_compile_options(${target}_harness PRIVATE -O3 -fno-gnu-unique -Wall -Wextra -Wshadow ${PRESIL_MODEL_CXXFLAGS})
   target_link_libraries(${target}_harness PRIVATE presil_sim_runtime_${build})
 

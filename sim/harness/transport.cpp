@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 
+#include "huge_code.h"
 #include "presil_rtl_hash.h"
 #include "rtl_bench.h"
 #include "transport_base.h"
@@ -23,6 +24,11 @@ constexpr int kCheckedCpu =
     0;
 #endif
 constexpr const char* kCpuNames[] = {"baseline x86-64", "AVX2", "AVX-512"};
+
+#if PRESIL_SIM_HUGE_CODE
+// While the library is loaded: nobody runs it yet.
+const bool kOnHugePage = code_on_huge_page(reinterpret_cast<const void*>(&code_on_huge_page));
+#endif
 
 bool cpu_is_good() {
 #if defined(__AVX512F__)
