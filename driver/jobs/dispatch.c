@@ -108,16 +108,25 @@ static job *next_job(presil_jobs *jobs, job **from) {
     return chosen;
 }
 
-static void give_all(presil_jobs *jobs) {
+/* Whether a process was lost while it was given a launch: who might take the next one is another question then. */
+static bool give_each_one(presil_jobs *jobs) {
+    bool lost = false;
     job *from = jobs->first;
     for (uint32_t i = 0; i < jobs->place_count; i++) {
         place *p = &jobs->places[i];
         if (p->job) continue;
         job *j = next_job(jobs, &from);
-        if (!j) return;
+        if (!j) return false;
         if (p->process.fd < 0 && !p->rests) restart(jobs, p);
-        if (p->process.fd >= 0 && !p->until) give(jobs, p, j);
+        if (p->process.fd < 0 || p->until) continue;
+        give(jobs, p, j);
+        lost = lost || p->process.fd < 0;
     }
+    return lost;
+}
+
+static void give_all(presil_jobs *jobs) {
+    while (give_each_one(jobs)) continue;
     if (hopeless(jobs)) fail_waiting(jobs, jobs->places[0].why);
 }
 

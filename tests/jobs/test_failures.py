@@ -84,6 +84,28 @@ compared(x)
     assert said[2:] == ["9 0", "[1]"]
 
 
+def test_processes_that_take_no_launch_leave_none_waiting(program):
+    """Both are lost while they are given a launch, and can't be started again: no news would come of the others."""
+    said, _ = run(
+        """
+x = begin()
+compared(x)
+program = os.environ["PRESIL_JOB_PROGRAM"]
+os.unlink(program)
+os.symlink(os.environ["DEAF"], program)
+end_processes()
+for _ in range(8):
+    (x @ x).cpu()
+attempt(P.synchronize)
+stats = _C.jobs_stats(0)
+print(stats["launches"], stats["waiting"])
+""",
+        PRESIL_JOB_PROGRAM=str(program),
+        DEAF=str(Path(__file__).parent / "deaf_job.py"),
+    )
+    assert said[0] == "[1]" and "the process that ran it" in said[1] and said[2:] == ["9 0"]
+
+
 def test_a_process_that_says_nothing_at_its_start_is_cancelled(program):
     said, _ = run(
         """
