@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sim/trim.py takes the second evaluation of input logic only where that changes nothing: a latch that is open while clk
-is low may read clk, nothing else may."""
+"""sim/trim.py takes the second evaluation of input logic only where that changes nothing: a latch that is open while
+clk is low may read clk, nothing else may."""
 
 import runpy
 
