@@ -125,13 +125,14 @@ def test_first_error_wins(chip, code):
 
 @pytest.mark.parametrize("engine", ["LOAD", "MATRIX", "EPILOGUE", "STORE"])
 def test_token_overflow(chip, engine):
-    """255 tokens are in order, and gone at the next launch; the 256th is an error with its index."""
+    """255 tokens are in order, and gone at the next launch; the 256th is an error with its index, however many are
+    under way behind it."""
     chip.set_ring(RING, 9)
     ring_bell(chip, *[cheap(engine, signal=8)] * 255)
     done(chip, 100_000)
     ring_bell(chip, *[cheap(engine, signal=8)] * 255)
     done(chip, 100_000)
-    ring_bell(chip, cheap("NOP"), *[cheap(engine, signal=8)] * 256)
+    ring_bell(chip, cheap("NOP"), *[cheap(engine, signal=8)] * (256 + 9))
     assert chip.wait(100_000)[0] == chips.IRQ
     assert chip.error() == Error("TOKEN_OVERFLOW", 510 + 256, 0)
 
