@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from bench import built
 
+SYSTEM_HAS_THEM = Path("/sys/kernel/mm/transparent_hugepage/enabled").exists()
 LIBRARY = built.library("libpresil_sim_tiny_fast.so")
 SCRIPT = """
 import _ctypes, ctypes, json, sys
@@ -54,7 +56,7 @@ def test_code_lies_where_it_was_asked_for(wish):
     assert len(found) == 2
     for place in found:
         assert place["identity"] == 0x5052534C and place["rights"].startswith("r-x")
-        if wish == "0":
+        if wish == "0" or not SYSTEM_HAS_THEM:
             assert place["file"] == str(LIBRARY)
         else:
             assert (place["file"], place["begin"] % (2 << 20)) == ("", 0)
