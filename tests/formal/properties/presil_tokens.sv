@@ -45,6 +45,8 @@ module presil_tokens_properties (
       a_once: assert (taken <= 3'd1);
       a_not_below_zero: assert (taken == 3'd0 || count != 8'd0);
       a_overflow: assert (!(given && taken == 3'd0 && count == 8'd255) || overflow[n[3:2]]);
+      a_in_time: assert (n >= 5'd16 || give[4*n[3:2] +: 4] != 4'd1 << n[1:0]
+                         || overflow[n[3:2]] == (taken == 3'd0 && count == 8'd255));
       a_order: assert (grant == may);
       c_all: cover (grant == 4'hf && want[0] != '0 && want[1] != '0 && want[2] != '0 && want[3] != '0);
       c_later_waits: cover (asks[3] && asks[0] && grant[0] && !grant[3] && (want[3] & ~have) == '0);
