@@ -111,9 +111,7 @@ def instances(module: str) -> dict[str, str]:
     found = {}
     for kind, name in re.findall(r"^ *(presil_\w+) (?:#\(.*\) )?(u_\w+) ?\(", text, re.M):
         found |= {f"g_issue[{e}].{name}": kind for e in engines} if name == "u_issue" else {name: kind}
-    for gate in ("u_gate", "u_regs_gate"):
-        found.pop(gate, None)
-    return {name: kind for name, kind in found.items() if kind != "presil_fifo"}
+    return {name: kind for name, kind in found.items() if kind not in ("presil_clock_gate", "presil_fifo")}
 
 
 def box(name: str, module: str) -> list[str]:

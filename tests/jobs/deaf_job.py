@@ -7,15 +7,13 @@ import contextlib
 import os
 import select
 import socket
-import subprocess
-import sys
 import time
 
+from between import start
+
 driver = socket.socket(fileno=3)
-mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 time.sleep(1)  # launches gather
-program = os.path.join(os.environ["PRESIL_BUILD_DIR"], "bin", "presil-job")
-job = subprocess.Popen([program, *sys.argv[1:]], preexec_fn=lambda: os.dup2(its.fileno(), 3), close_fds=False)
+mine, job = start()
 with contextlib.suppress(FileNotFoundError):
     os.unlink(os.environ["PRESIL_JOB_PROGRAM"])
 hello = mine.recv(4096)

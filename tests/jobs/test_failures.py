@@ -35,6 +35,13 @@ def compared(x):
     with P.reports() as collected:
         x @ x
         print([r["verified"] for r in collected.take()], flush=True)
+
+def launch_eight(x):
+    for _ in range(8):
+        (x @ x).cpu()
+    attempt(P.synchronize)
+    stats = _C.jobs_stats(0)
+    print(stats["launches"], stats["waiting"])
 """
 
 
@@ -70,11 +77,7 @@ program = os.environ["PRESIL_JOB_PROGRAM"]
 real = os.readlink(program)
 os.unlink(program)
 end_processes()
-for _ in range(8):
-    (x @ x).cpu()
-attempt(P.synchronize)
-stats = _C.jobs_stats(0)
-print(stats["launches"], stats["waiting"])
+launch_eight(x)
 os.symlink(real, program)
 compared(x)
 """,
@@ -94,11 +97,7 @@ program = os.environ["PRESIL_JOB_PROGRAM"]
 os.unlink(program)
 os.symlink(os.environ["DEAF"], program)
 end_processes()
-for _ in range(8):
-    (x @ x).cpu()
-attempt(P.synchronize)
-stats = _C.jobs_stats(0)
-print(stats["launches"], stats["waiting"])
+launch_eight(x)
 """,
         PRESIL_JOB_PROGRAM=str(program),
         DEAF=str(Path(__file__).parent / "deaf_job.py"),

@@ -8,23 +8,14 @@ import mmap
 import os
 import socket
 import struct
-import subprocess
-import sys
 import time
+
+from between import start
 
 WRONG = int(os.environ.get("TEST_WRONG_LAUNCH", 3))
 WRITES = 8 * 8  # block.h: offset of `writes`: ranges, count, bytes, size
 driver = socket.socket(fileno=3)
-mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-
-
-def become_its_descriptor():
-    os.dup2(its.fileno(), 3)
-
-
-program = os.path.join(os.environ["PRESIL_BUILD_DIR"], "bin", "presil-job")
-job = subprocess.Popen([program, *sys.argv[1:]], preexec_fn=become_its_descriptor, close_fds=False)
-its.close()
+mine, job = start()
 driver.sendall(mine.recv(4096))
 launches = 0
 while True:
