@@ -63,8 +63,10 @@ def test_depth_of_each_module():
     assert lengths[0][0] <= LONGEST * statistics.median(lengths[0]), worst
 
 
-def reasons(rows: list[str]) -> dict[str, str]:
-    return {row.split("|")[1].strip(): row.split("|")[-2].strip() for row in rows}
+def reasons(rows: list[str], columns: int = 1) -> dict[str, str]:
+    """By what the first columns say: an array's name alone does not tell two queues of one module from each other."""
+    cells = [[cell.strip() for cell in row.split("|")] for row in rows]
+    return {" | ".join(row[1 : columns + 1]): row[-2] for row in cells}
 
 
 def memory_rows(arrays: list[tuple], why: dict[str, str]) -> tuple[list[str], list[str]]:
@@ -73,8 +75,8 @@ def memory_rows(arrays: list[tuple], why: dict[str, str]) -> tuple[list[str], li
     for name, places, count, words, bits, clocked, other, writes, enables, forward in arrays:
         if words * bits > memories.LARGE:
             macro = (clocked, other, writes) == (1, 0, 1)
-            reason = "macro" if name.startswith("presil_ram_1r1w.") and macro else why.get(name, "?")
             where = ", ".join(f"`{place}`" for place in places)
+            reason = "macro" if name.startswith("presil_ram_1r1w.") and macro else why.get(f"{name} | {where}", "?")
             reads = " + ".join([f"{clocked} clocked"] * bool(clocked) + [f"{other} not"] * bool(other))
             cells = (name, where, count, f"{words} × {bits}", reads, writes, enables if enables > 1 else "-")
             rows.append(f"| {' | '.join(map(str, cells))} | {'yes' if forward else 'no'} | {reason} |")
@@ -86,7 +88,7 @@ def memory_rows(arrays: list[tuple], why: dict[str, str]) -> tuple[list[str], li
 def test_memories_of_base():
     """Each array over 1 kbit is in a table; one that isn't the memory module (registers, a read without a clock, more
     ports than one and one) has a reason there, which a person writes: it is kept when the table is rewritten."""
-    rows, bare = memory_rows(memories.memories(memories.elaborate("base")), reasons(written("memories")))
+    rows, bare = memory_rows(memories.memories(memories.elaborate("base")), reasons(written("memories"), 2))
     assert len(rows) > 3
     synthesize("base")  # once with test_synthesis.py
     flops = memories.flops("base", (BUILD / "base" / "synthesis" / "wide.il").read_text())
