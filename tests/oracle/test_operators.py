@@ -174,7 +174,7 @@ def reference_accumulator(dtype, passes, blocks, absent):
     for number, (ta, tw) in enumerate(passes):
         for a, w in blocks:
             v = n.bf16_dot(a[ta], w[tw], skip_special=number < len(passes) - 1, absent=absent)
-            acc = n.bf16_accumulate(acc, v, first=(number == 0 and a is blocks[0][0]))
+            acc = n.float_accumulate(acc, v, first=(number == 0 and a is blocks[0][0]))
     return acc
 
 
