@@ -194,7 +194,8 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
              && s_x_stride == s.x_stride && s_y_stride == s.y_stride && s_cb_stride == s.cb_stride
              && s_act_base == s.act_base && s_kx == s.kx && s_ky == s.ky && s_idx == s.idx && s_idy == s.idy
              && s_pad == s.pad && s_acc_base == s.acc_base && s_float == s.floats && s_fp16 == s.fp16
-             && s_first == s.first && s_half == s.half && s_skip == s.skip && s_depthwise == s.depthwise && s_two_x == s.two_x
+             && s_first == s.first && s_half == s.half && s_skip == s.skip && s_depthwise == s.depthwise
+             && s_two_x == s.two_x
              && s_two_y == s.two_y && s_wx == s.wx && s_wy == s.wy && s_index == s.index))
         && (!run_valid
             || (small_one(d) && x == 16'(k0) && y == 16'(k1) && kx == 8'(k2) && ky == 8'(k3) && cb == 16'(k4)
@@ -208,7 +209,8 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
                 && lim_y == d.lim_y && x_stride == d.x_stride && y_stride == d.y_stride && cb_stride == d.cb_stride
                 && idx == d.idx && idy == d.idy && pad == d.pad
                 && acc_base == d.acc_base && acc == f.acc && floats == d.floats && fp16 == d.fp16 && first == d.first
-                && half == d.half && skip == d.skip && depthwise == d.depthwise && two_x == d.two_x && two_y == d.two_y && wx == d.wx
+                && half == d.half && skip == d.skip && depthwise == d.depthwise && two_x == d.two_x
+                && two_y == d.two_y && wx == d.wx
                 && wy == d.wy && id == d.index && cb_addr == d.act_base + (k4 ? d.cb_stride : 16'd0)))
         && (!row_valid || e.last || run_valid));
       a_pad: assert (!row_valid || is.pad == e.pad);
