@@ -137,27 +137,31 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     for (int unsigned j = 0; j < LANES; j++) bytes_pad[j] = 16'(sext8({24'd0, row_pad_byte}));
   endfunction
 
-  // the elements of an operand as fp32
-  function automatic pairs_t floats(input logic [8*LANES-1:0] data, input logic fp16);
-    if (fp16) begin
+  // Loops for each type, and no array of fp32 between: a simulator would store and read it again.
+  function automatic pairs_t man_row();
+    if (row_fp16)
       for (int unsigned j = 0; j < QUADS; j++) begin
-        floats[j]         = h2f(data[32*j +: 32] << 16);
-        floats[QUADS + j] = h2f(data[32*j +: 32]);
+        man_row[j]         = significand(h2f(row_data[32*j +: 32] << 16), row_top);
+        man_row[QUADS + j] = significand(h2f(row_data[32*j +: 32]), row_top);
       end
-    end else begin
+    else
       for (int unsigned j = 0; j < QUADS; j++) begin
-        floats[j]         = data[32*j +: 32] << 16;
-        floats[QUADS + j] = data[32*j +: 32] & 32'hffff_0000;
+        man_row[j]         = significand(row_data[32*j +: 32] << 16, row_top);
+        man_row[QUADS + j] = significand(row_data[32*j +: 32] & UPPER, row_top);
       end
-    end
   endfunction
 
-  function automatic pairs_t man_row(input pairs_t x);
-    for (int unsigned i = 0; i < PAIRS; i++) man_row[i] = significand(x[i], row_top);
-  endfunction
-
-  function automatic pairs_t exp_row(input pairs_t x);
-    for (int unsigned i = 0; i < PAIRS; i++) exp_row[i] = exponent(x[i], row_top);
+  function automatic pairs_t exp_row();
+    if (row_fp16)
+      for (int unsigned j = 0; j < QUADS; j++) begin
+        exp_row[j]         = exponent(h2f(row_data[32*j +: 32] << 16), row_top);
+        exp_row[QUADS + j] = exponent(h2f(row_data[32*j +: 32]), row_top);
+      end
+    else
+      for (int unsigned j = 0; j < QUADS; j++) begin
+        exp_row[j]         = exponent(row_data[32*j +: 32] << 16, row_top);
+        exp_row[QUADS + j] = exponent(row_data[32*j +: 32], row_top);
+      end
   endfunction
 
   function automatic pairs_t zeros();
@@ -165,10 +169,12 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   endfunction
 
   // any element of an operand is infinite or NaN
-  function automatic logic special(input pairs_t x);
-    logic [31:0] s;
+  function automatic logic special(input logic [8*LANES-1:0] data, input logic fp16);
+    logic [31:0] s, lower;
     s = 32'd0;
-    for (int unsigned i = 0; i < PAIRS; i++) s |= ((x[i] & FP_INF) == FP_INF) ? 32'd1 : 32'd0;
+    lower = fp16 ? FP16_SPECIAL : BF16_SPECIAL;
+    for (int unsigned j = 0; j < QUADS; j++)
+      s |= specials_of(data[32*j +: 32], lower, lower << 16);
     return s != 32'd0;
   endfunction
 
@@ -183,28 +189,33 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     endcase
   endfunction
 
-  // as fp32; cells without an element: 0
-  function automatic cells_t float_cells(input quads_t w, input logic fp16);
-    for (int unsigned c = 0; c < CELLS; c++) float_cells[c] = 32'd0;
-    if (fp16) begin
+  // cells without an element: 0
+  function automatic cells_t man_cells(input quads_t w, input logic fp16, input logic [31:0] top);
+    for (int unsigned c = 0; c < CELLS; c++) man_cells[c] = 32'd0;
+    if (fp16)
       for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-        float_cells[2*j]     = h2f(w[j] << 16);
-        float_cells[2*j + 1] = h2f(w[j]);
+        man_cells[2*j]     = significand(h2f(w[j] << 16), top);
+        man_cells[2*j + 1] = significand(h2f(w[j]), top);
       end
-    end else begin
+    else
       for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-        float_cells[2*j]     = w[j] << 16;
-        float_cells[2*j + 1] = w[j] & 32'hffff_0000;
+        man_cells[2*j]     = significand(w[j] << 16, top);
+        man_cells[2*j + 1] = significand(w[j] & UPPER, top);
       end
-    end
   endfunction
 
-  function automatic cells_t man_cells(input cells_t x, input logic [31:0] top);
-    for (int unsigned c = 0; c < CELLS; c++) man_cells[c] = significand(x[c], top);
-  endfunction
-
-  function automatic cells_t exp_cells(input cells_t x, input logic [31:0] top);
-    for (int unsigned c = 0; c < CELLS; c++) exp_cells[c] = exponent(x[c], top);
+  function automatic cells_t exp_cells(input quads_t w, input logic fp16, input logic [31:0] top);
+    for (int unsigned c = 0; c < CELLS; c++) exp_cells[c] = 32'd0;
+    if (fp16)
+      for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+        exp_cells[2*j]     = exponent(h2f(w[j] << 16), top);
+        exp_cells[2*j + 1] = exponent(h2f(w[j]), top);
+      end
+    else
+      for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+        exp_cells[2*j]     = exponent(w[j] << 16, top);
+        exp_cells[2*j + 1] = exponent(w[j], top);
+      end
   endfunction
 
   function automatic cells16_t int_cells(input quads_t w);
@@ -213,20 +224,20 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
       for (int unsigned k = 0; k < 4; k++) int_cells[4*j + k] = 16'(sext8(w[j] >> (8 * k)));
   endfunction
 
-  function automatic logic special_cells(input cells_t x);
-    logic [31:0] s;
+  function automatic logic special_cells(input quads_t w, input logic fp16);
+    logic [31:0] s, lower;
     s = 32'd0;
-    for (int unsigned c = 0; c < CELLS16; c++) s |= ((x[c] & FP_INF) == FP_INF) ? 32'd1 : 32'd0;
+    lower = fp16 ? FP16_SPECIAL : BF16_SPECIAL;
+    for (int unsigned j = 0; j < CELLS16 / 2; j++) s |= specials_of(w[j], lower, lower << 16);
     return s != 32'd0;
   endfunction
 
   always_ff @(posedge clk) begin
-    automatic pairs_t x;
     if (row_valid && row_depthwise && row_float)
       for (int unsigned r = 0; r < WINDOW; r++)
         if (r < 32'(row_ky))
           specials_at[r] <= {specials_at[r][WINDOW-2:0],
-              !row_skip && special_cells(float_cells(comes(r), row_fp16))};
+              !row_skip && special_cells(comes(r), row_fp16)};
     if (row_valid && !row_depthwise) begin
       if (row_float) begin
         if (row_pad) begin
@@ -234,10 +245,9 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
           rexp <= zeros();
           rspecial <= 1'b0;
         end else begin
-          x = floats(row_data, row_fp16);
-          rman <= man_row(x);
-          rexp <= exp_row(x);
-          rspecial <= !row_skip && special(x);
+          rman <= man_row();
+          rexp <= exp_row();
+          rspecial <= !row_skip && special(row_data, row_fp16);
         end
       end else begin
         if (row_pad) r8 <= bytes_pad();
@@ -260,27 +270,33 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     end
   endfunction
 
-  // x, or what stands for an absent weight if the 16 bits of the element are its code
-  logic [31:0] absent_code;
-  assign absent_code = wgt_fp16 ? ABSENT_FP16 : ABSENT_BF16;
-  function automatic logic [31:0] weight(input logic [31:0] h, input logic [31:0] x);
-    return ((h & 32'hffff) == absent_code) ? GONE : x;
+  // the code of an absent weight, or none that 16 bits can have
+  logic [31:0] gone;
+  assign gone = !wgt_absent ? NONE : wgt_fp16 ? ABSENT_FP16 : ABSENT_BF16;
+
+  // h: 16 bits; x: the fp32 that they are. Of bf16 an absent weight is a zero by itself
+  function automatic void put_element(input int unsigned i, input logic [31:0] h,
+      input logic [31:0] x);
+    wman[i][wgt_set][cell_at]  = significand(x, wgt_top) & SIGNIFICAND;
+    wsign[i][wgt_set][cell_at] = (x & FP_SIGN) | ((h == gone) ? ABSENT : 32'd0);
+    wexp[i][wgt_set][cell_at]  = exponent(x, wgt_top);
   endfunction
 
-  function automatic pairs_t float_weights();
-    float_weights = floats(wgt_data, wgt_fp16);
-    if (wgt_absent)
-      for (int unsigned j = 0; j < QUADS; j++) begin
-        float_weights[j] = weight(wgt_data[32*j +: 32], float_weights[j]);
-        float_weights[QUADS + j] = weight(wgt_data[32*j +: 32] >> 16, float_weights[QUADS + j]);
-      end
+  function automatic void put_bf16();
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      put_element(j, wgt_data[32*j +: 32] & LOWER, wgt_data[32*j +: 32] << 16);
+      put_element(QUADS + j, wgt_data[32*j +: 32] >> 16, wgt_data[32*j +: 32] & UPPER);
+    end
   endfunction
 
-  function automatic void put_float(input pairs_t x);
-    for (int unsigned i = 0; i < PAIRS; i++) begin
-      wman[i][wgt_set][cell_at]  = significand(x[i], wgt_top) & SIGNIFICAND;
-      wsign[i][wgt_set][cell_at] = sign_of(x[i]);
-      wexp[i][wgt_set][cell_at]  = exponent(x[i], wgt_top);
+  function automatic logic [31:0] fp16_weight(input logic [31:0] h);
+    return (h == gone) ? 32'd0 : h2f(h << 16);
+  endfunction
+
+  function automatic void put_fp16();
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      put_element(j, wgt_data[32*j +: 32] & LOWER, fp16_weight(wgt_data[32*j +: 32] & LOWER));
+      put_element(QUADS + j, wgt_data[32*j +: 32] >> 16, fp16_weight(wgt_data[32*j +: 32] >> 16));
     end
   endfunction
 
@@ -292,23 +308,29 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
 
   function automatic void put_lane();
     automatic quads_t w;
-    automatic cells_t x;
+    automatic cells_t man;
     for (int unsigned j = 0; j < QUADS; j++) w[j] = wgt_data[32*j +: 32];
     if (wgt_float) begin
-      x = float_cells(w, wgt_fp16);
+      man = man_cells(w, wgt_fp16, wgt_top);
+      wexp[lane16][wgt_set] = exp_cells(w, wgt_fp16, wgt_top);
+      for (int unsigned c = 0; c < CELLS; c++) begin
+        wman[lane16][wgt_set][c] = man[c] & SIGNIFICAND;
+        wsign[lane16][wgt_set][c] = man[c] & FP_SIGN;
+      end
       if (wgt_absent)
         for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-          x[2*j]     = weight(w[j], x[2*j]);
-          x[2*j + 1] = weight(w[j] >> 16, x[2*j + 1]);
+          if ((w[j] & LOWER) == gone) put_absent(2*j);
+          if ((w[j] >> 16) == gone) put_absent(2*j + 1);
         end
-      wexp[lane16][wgt_set] = exp_cells(x, wgt_top);
-      for (int unsigned c = 0; c < CELLS; c++) begin
-        wman[lane16][wgt_set][c] = significand(x[c], wgt_top) & SIGNIFICAND;
-        wsign[lane16][wgt_set][c] = sign_of(x[c]);
-      end
     end else begin
       w8[lane8][wgt_set] = int_cells(w);
     end
+  endfunction
+
+  function automatic void put_absent(input int unsigned c);
+    wman[lane16][wgt_set][c]  = 32'd0;
+    wsign[lane16][wgt_set][c] = ABSENT;
+    wexp[lane16][wgt_set][c]  = 32'd0;
   endfunction
 
   // ---- dot products
@@ -329,7 +351,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   // and no cycle has to find the exponent, align by it and add.
   function automatic cells_t row_tops();
     automatic pairs_t e;
-    e = exp_row(floats(row_data, row_fp16));
+    e = exp_row();
     for (int unsigned c = 0; c < CELLS; c++) row_tops[c] = 32'd0;
     // nothing was read for it: the word may be unknown
     if (!row_pad)
@@ -421,7 +443,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     for (int unsigned c = 0; c < CELLS; c++) window_tops[c] = 32'd0;
     for (int unsigned c = 0; c < CELLS; c++) far[c] = 32'd0;
     for (int unsigned r = 0; r < NEAR; r++) begin
-      e = exp_cells(float_cells(comes(r), row_fp16), row_top);
+      e = exp_cells(comes(r), row_fp16, row_top);
       for (int unsigned c = 0; c < CELLS; c++)
         window_tops[c] = larger(window_tops[c], larger(
           top_of(r, 0, e[c] + wexp[WINDOW*r][row_set][c]),
@@ -431,7 +453,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     if (row_far) begin
       for (int unsigned r = 0; r < WINDOW; r++) begin
         if (r >= NEAR) begin
-          e = exp_cells(float_cells(comes(r), row_fp16), row_top);
+          e = exp_cells(comes(r), row_fp16, row_top);
           for (int unsigned c = 0; c < CELLS; c++)
             far[c] = larger(far[c], larger(
               top_of(r, 0, e[c] + wexp[WINDOW*r][row_set][c]),
@@ -492,7 +514,6 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
 
   // The words that come, into the kernel's rows of the window; the others one back. As put_int8.
   function automatic void slide();
-    automatic cells_t x;
     for (int unsigned r = 0; r < WINDOW; r++)
       if (r < 32'(row_ky)) begin
         for (int unsigned k = WINDOW - 1; k > 0; k--)
@@ -505,9 +526,8 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
             end
           end
         if (row_float) begin
-          x = float_cells(comes(r), row_fp16);
-          mans[r][0] = man_cells(x, row_top);
-          exps[r][0] = exp_cells(x, row_top);
+          mans[r][0] = man_cells(comes(r), row_fp16, row_top);
+          exps[r][0] = exp_cells(comes(r), row_fp16, row_top);
         end else begin
           window8[r][0] = int_cells(comes(r));
         end
@@ -570,7 +590,6 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   always_ff @(posedge clk) begin
     logic again;
     automatic cells_t sums;
-    automatic pairs_t x;
     again = acc_we && acc_waddr == addr2 && acc_whalf == half2;
     if (v3 && (forward3 || copied3)) sums = row_again();
     if (v2 && again) copy <= acc_wdata;
@@ -627,14 +646,17 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     v1 <= row_valid && row_emit;
     if (row_valid && row_depthwise) slide();
     if (wgt_valid) begin
-      if (wgt_float) begin
-        x = float_weights();
-        wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set]) || (!wgt_skip && special(x));
-        if (!wgt_depthwise) put_float(x);
-      end else if (!wgt_depthwise) begin
+      if (wgt_float)
+        wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set])
+            || (!wgt_skip && special(wgt_data, wgt_fp16));
+      if (wgt_depthwise) begin
+        put_lane();
+      end else if (!wgt_float) begin
         put_int8();
+      end else begin
+        if (wgt_fp16) put_fp16();
+        else put_bf16();
       end
-      if (wgt_depthwise) put_lane();
     end
     if (rst) begin
       v1 <= 1'b0; v2 <= 1'b0; v3 <= 1'b0; acc_we <= 1'b0;

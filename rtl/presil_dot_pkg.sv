@@ -18,9 +18,12 @@ package presil_dot_pkg;
   // guard bits of the alignment, below a product of 16 bits; one of two significands has 22
   localparam int unsigned G = (LOG_PAIRS > 5) ? 16 - LOG_PAIRS : 11;
   localparam logic [31:0] EXP_SPECIAL = 32'd511;       // stored exponent of infinity and NaN
-  // an absent weight: as an fp32 (a zero, with a bit that no element has), beside a stored sign
-  localparam logic [31:0] GONE = 32'h1, ABSENT = 32'h100;
+  localparam logic [31:0] ABSENT = 32'h100;            // mark beside a stored sign
   localparam logic [31:0] SIGNIFICAND = 32'h7ff, FRACTION = 32'h3ff, HIDDEN = 32'h400;
+  localparam logic [31:0] LOWER = 32'hffff, UPPER = 32'hffff_0000;
+  // exponent fields of infinity and NaN
+  localparam logic [31:0] BF16_SPECIAL = 32'h7f80, FP16_SPECIAL = 32'h7c00;
+  localparam logic [31:0] NONE = 32'hffff_ffff;        // no code of 16 bits
   // weights that `absent` makes nothing of
   localparam logic [31:0] ABSENT_BF16 = 32'h0001, ABSENT_FP16 = 32'h7c01;
   // makes an int8 product fit 16 bits without a sign
@@ -46,11 +49,6 @@ package presil_dot_pkg;
     return (((e - 32'd1) & 32'h1ff) < top - 32'd1) ? (e | 32'h100) : 32'd0;
   endfunction
 
-  // of a weight, with ABSENT where it is gone
-  function automatic logic [31:0] sign_of(input logic [31:0] x);
-    return (x & SIGN) | ((x & GONE) << 8);
-  endfunction
-
   function automatic logic [31:0] larger(input logic [31:0] a, input logic [31:0] b);
     return (a > b) ? a : b;
   endfunction
@@ -74,6 +72,12 @@ package presil_dot_pkg;
     logic [31:0] t;
     t = aligned(((am & SIGNIFICAND) << (G - 6)) * wm, d);
     return ((am ^ ws) >= SIGN) ? (32'd0 - t) : t;
+  endfunction
+
+  // two elements: 1 if one of them is infinite or NaN; lower, upper: where their exponents are
+  function automatic logic [31:0] specials_of(input logic [31:0] w, input logic [31:0] lower,
+      input logic [31:0] upper);
+    return (((w & lower) == lower) ? 32'd1 : 32'd0) | (((w & upper) == upper) ? 32'd1 : 32'd0);
   endfunction
 
   // pos, neg, nan in bits 0, 1, 2: what a lane's infinities and NaNs are
