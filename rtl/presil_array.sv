@@ -137,31 +137,33 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     for (int unsigned j = 0; j < LANES; j++) bytes_pad[j] = 16'(sext8({24'd0, row_pad_byte}));
   endfunction
 
-  // Loops for each type, and no array of fp32 between: a simulator would store and read it again.
-  function automatic pairs_t man_row();
-    if (row_fp16)
-      for (int unsigned j = 0; j < QUADS; j++) begin
-        man_row[j]         = significand(h2f(row_data[32*j +: 32] << 16), row_top);
-        man_row[QUADS + j] = significand(h2f(row_data[32*j +: 32]), row_top);
-      end
-    else
-      for (int unsigned j = 0; j < QUADS; j++) begin
-        man_row[j]         = significand(row_data[32*j +: 32] << 16, row_top);
-        man_row[QUADS + j] = significand(row_data[32*j +: 32] & UPPER, row_top);
-      end
+  // A function for each type, and no array of fp32 between: a simulator would store and read it.
+  function automatic pairs_t man_bf16();
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      man_bf16[j]         = significand(row_data[32*j +: 32] << 16, row_top);
+      man_bf16[QUADS + j] = significand(row_data[32*j +: 32] & UPPER, row_top);
+    end
   endfunction
 
-  function automatic pairs_t exp_row();
-    if (row_fp16)
-      for (int unsigned j = 0; j < QUADS; j++) begin
-        exp_row[j]         = exponent(h2f(row_data[32*j +: 32] << 16), row_top);
-        exp_row[QUADS + j] = exponent(h2f(row_data[32*j +: 32]), row_top);
-      end
-    else
-      for (int unsigned j = 0; j < QUADS; j++) begin
-        exp_row[j]         = exponent(row_data[32*j +: 32] << 16, row_top);
-        exp_row[QUADS + j] = exponent(row_data[32*j +: 32], row_top);
-      end
+  function automatic pairs_t man_fp16();
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      man_fp16[j]         = significand(h2f(row_data[32*j +: 32] << 16), row_top);
+      man_fp16[QUADS + j] = significand(h2f(row_data[32*j +: 32]), row_top);
+    end
+  endfunction
+
+  function automatic pairs_t exp_bf16();
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      exp_bf16[j]         = exponent(row_data[32*j +: 32] << 16, row_top);
+      exp_bf16[QUADS + j] = exponent(row_data[32*j +: 32], row_top);
+    end
+  endfunction
+
+  function automatic pairs_t exp_fp16();
+    for (int unsigned j = 0; j < QUADS; j++) begin
+      exp_fp16[j]         = exponent(h2f(row_data[32*j +: 32] << 16), row_top);
+      exp_fp16[QUADS + j] = exponent(h2f(row_data[32*j +: 32]), row_top);
+    end
   endfunction
 
   function automatic pairs_t zeros();
@@ -245,8 +247,13 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
           rexp <= zeros();
           rspecial <= 1'b0;
         end else begin
-          rman <= man_row();
-          rexp <= exp_row();
+          if (row_fp16) begin
+            rman <= man_fp16();
+            rexp <= exp_fp16();
+          end else begin
+            rman <= man_bf16();
+            rexp <= exp_bf16();
+          end
           rspecial <= !row_skip && special(row_data, row_fp16);
         end
       end else begin
@@ -351,7 +358,8 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   // and no cycle has to find the exponent, align by it and add.
   function automatic cells_t row_tops();
     automatic pairs_t e;
-    e = exp_row();
+    if (row_fp16) e = exp_fp16();
+    else e = exp_bf16();
     for (int unsigned c = 0; c < CELLS; c++) row_tops[c] = 32'd0;
     // nothing was read for it: the word may be unknown
     if (!row_pad)
