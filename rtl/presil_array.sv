@@ -192,32 +192,36 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   endfunction
 
   // cells without an element: 0
-  function automatic cells_t man_cells(input quads_t w, input logic fp16, input logic [31:0] top);
-    for (int unsigned c = 0; c < CELLS; c++) man_cells[c] = 32'd0;
-    if (fp16)
-      for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-        man_cells[2*j]     = significand(h2f(w[j] << 16), top);
-        man_cells[2*j + 1] = significand(h2f(w[j]), top);
-      end
-    else
-      for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-        man_cells[2*j]     = significand(w[j] << 16, top);
-        man_cells[2*j + 1] = significand(w[j] & UPPER, top);
-      end
+  function automatic cells_t man_bf16_cells(input quads_t w, input logic [31:0] top);
+    for (int unsigned c = 0; c < CELLS; c++) man_bf16_cells[c] = 32'd0;
+    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+      man_bf16_cells[2*j]     = significand(w[j] << 16, top);
+      man_bf16_cells[2*j + 1] = significand(w[j] & UPPER, top);
+    end
   endfunction
 
-  function automatic cells_t exp_cells(input quads_t w, input logic fp16, input logic [31:0] top);
-    for (int unsigned c = 0; c < CELLS; c++) exp_cells[c] = 32'd0;
-    if (fp16)
-      for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-        exp_cells[2*j]     = exponent(h2f(w[j] << 16), top);
-        exp_cells[2*j + 1] = exponent(h2f(w[j]), top);
-      end
-    else
-      for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-        exp_cells[2*j]     = exponent(w[j] << 16, top);
-        exp_cells[2*j + 1] = exponent(w[j], top);
-      end
+  function automatic cells_t man_fp16_cells(input quads_t w, input logic [31:0] top);
+    for (int unsigned c = 0; c < CELLS; c++) man_fp16_cells[c] = 32'd0;
+    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+      man_fp16_cells[2*j]     = significand(h2f(w[j] << 16), top);
+      man_fp16_cells[2*j + 1] = significand(h2f(w[j]), top);
+    end
+  endfunction
+
+  function automatic cells_t exp_bf16_cells(input quads_t w, input logic [31:0] top);
+    for (int unsigned c = 0; c < CELLS; c++) exp_bf16_cells[c] = 32'd0;
+    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+      exp_bf16_cells[2*j]     = exponent(w[j] << 16, top);
+      exp_bf16_cells[2*j + 1] = exponent(w[j], top);
+    end
+  endfunction
+
+  function automatic cells_t exp_fp16_cells(input quads_t w, input logic [31:0] top);
+    for (int unsigned c = 0; c < CELLS; c++) exp_fp16_cells[c] = 32'd0;
+    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+      exp_fp16_cells[2*j]     = exponent(h2f(w[j] << 16), top);
+      exp_fp16_cells[2*j + 1] = exponent(h2f(w[j]), top);
+    end
   endfunction
 
   function automatic cells16_t int_cells(input quads_t w);
@@ -281,6 +285,16 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   logic [31:0] gone;
   assign gone = !wgt_absent ? NONE : wgt_fp16 ? ABSENT_FP16 : ABSENT_BF16;
 
+  // The code of an absent fp16 is a NaN's: zeros for it, as dot_special costs a simulator time.
+  function automatic logic special_weight();
+    logic [8*LANES-1:0] present;
+    present = wgt_data;
+    if (wgt_fp16 && wgt_absent)
+      for (int unsigned j = 0; j < PAIRS; j++)
+        if (wgt_data[16*j +: 16] == gone[15:0]) present[16*j +: 16] = 16'd0;
+    return special(present, wgt_fp16);
+  endfunction
+
   // h: 16 bits; x: the fp32 that they are. Of bf16 an absent weight is a zero by itself
   function automatic void put_element(input int unsigned i, input logic [31:0] h,
       input logic [31:0] x);
@@ -318,8 +332,13 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     automatic cells_t man;
     for (int unsigned j = 0; j < QUADS; j++) w[j] = wgt_data[32*j +: 32];
     if (wgt_float) begin
-      man = man_cells(w, wgt_fp16, wgt_top);
-      wexp[lane16][wgt_set] = exp_cells(w, wgt_fp16, wgt_top);
+      if (wgt_fp16) begin
+        man = man_fp16_cells(w, wgt_top);
+        wexp[lane16][wgt_set] = exp_fp16_cells(w, wgt_top);
+      end else begin
+        man = man_bf16_cells(w, wgt_top);
+        wexp[lane16][wgt_set] = exp_bf16_cells(w, wgt_top);
+      end
       for (int unsigned c = 0; c < CELLS; c++) begin
         wman[lane16][wgt_set][c] = man[c] & SIGNIFICAND;
         wsign[lane16][wgt_set][c] = man[c] & FP_SIGN;
@@ -451,7 +470,8 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     for (int unsigned c = 0; c < CELLS; c++) window_tops[c] = 32'd0;
     for (int unsigned c = 0; c < CELLS; c++) far[c] = 32'd0;
     for (int unsigned r = 0; r < NEAR; r++) begin
-      e = exp_cells(comes(r), row_fp16, row_top);
+      if (row_fp16) e = exp_fp16_cells(comes(r), row_top);
+      else e = exp_bf16_cells(comes(r), row_top);
       for (int unsigned c = 0; c < CELLS; c++)
         window_tops[c] = larger(window_tops[c], larger(
           top_of(r, 0, e[c] + wexp[WINDOW*r][row_set][c]),
@@ -461,7 +481,8 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     if (row_far) begin
       for (int unsigned r = 0; r < WINDOW; r++) begin
         if (r >= NEAR) begin
-          e = exp_cells(comes(r), row_fp16, row_top);
+          if (row_fp16) e = exp_fp16_cells(comes(r), row_top);
+          else e = exp_bf16_cells(comes(r), row_top);
           for (int unsigned c = 0; c < CELLS; c++)
             far[c] = larger(far[c], larger(
               top_of(r, 0, e[c] + wexp[WINDOW*r][row_set][c]),
@@ -533,9 +554,12 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
               window8[r][k] = window8[r][k-1];
             end
           end
-        if (row_float) begin
-          mans[r][0] = man_cells(comes(r), row_fp16, row_top);
-          exps[r][0] = exp_cells(comes(r), row_fp16, row_top);
+        if (row_fp16) begin
+          mans[r][0] = man_fp16_cells(comes(r), row_top);
+          exps[r][0] = exp_fp16_cells(comes(r), row_top);
+        end else if (row_float) begin
+          mans[r][0] = man_bf16_cells(comes(r), row_top);
+          exps[r][0] = exp_bf16_cells(comes(r), row_top);
         end else begin
           window8[r][0] = int_cells(comes(r));
         end
@@ -656,7 +680,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     if (wgt_valid) begin
       if (wgt_float)
         wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set])
-            || (!wgt_skip && special(wgt_data, wgt_fp16));
+            || (!wgt_skip && special_weight());
       if (wgt_depthwise) begin
         put_lane();
       end else if (!wgt_float) begin
