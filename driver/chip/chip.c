@@ -23,6 +23,7 @@ static int chip_create(const char *name, presil_chip **out, presil_error_buffer 
     presil_chip *chip = calloc(1, sizeof *chip);
     if (!chip) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a chip");
     chip->config = *c;
+    chip->fp16 = true;
     chip->records = chip_records_wanted();
     *out = chip;
     return PRESIL_OK;
@@ -98,6 +99,9 @@ int chip_probe(presil_chip *chip, const presil_link *link, presil_error_buffer *
         return chip_fail(error, PRESIL_ENODEV, "chip version %u.%u; this driver knows version %d", value >> 16,
                          value & 0xffffu, REG_VERSION_MAJOR);
     }
+    if (link->ops->read32(link->handle, PRESIL_REG_CAP_FEATURES, &value))
+        return chip_fail(error, PRESIL_ENODEV, "can't read what the chip has: %s", link->ops->last_error(link->handle));
+    chip->fp16 = (value & PRESIL_CAP_FEATURES_FP16_MASK) != 0;
     return chip_probe_windows(chip, link, error);
 }
 

@@ -46,6 +46,7 @@ typedef struct {
 
 struct presil_chip {
     presil_config config;
+    _Atomic bool fp16;        /* as the configurations have it; of a chip that was probed: CAP_FEATURES.fp16 */
     struct presil_twin *twin; /* created at the first execute() */
     uint32_t launches_submitted;
     chip_launch launch; /* that runs, or ran last */
@@ -68,6 +69,9 @@ struct presil_chip {
 int chip_fail(const presil_error_buffer *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* EUNSUPPORTED: `what` is fp16, and the chip has none. */
+int chip_fail_fp16(const presil_error_buffer *error, const char *what);
+
 /* PRESIL_OK, or EUNSUPPORTED with text if a value did not fit since the last call. */
 int chip_fields_fit(const presil_error_buffer *error);
 
@@ -81,11 +85,18 @@ static inline uint64_t chip_mix(uint64_t h, uint64_t v) {
     return h ^ (h >> 29);
 }
 
-/* bf16 terms of an operand, and passes over their products (docs/numerics.md 5). */
-static inline uint32_t chip_terms(uint32_t compute) {
-    return compute == PRESIL_COMPUTE_FP32 ? CHIP_TERMS : compute == PRESIL_COMPUTE_FP16 ? 2 : 1;
+/* bf16 terms of an operand, or 1 of fp16 operands as they lie; passes over their products (docs/numerics.md 5). */
+static inline uint32_t chip_terms(uint32_t compute, bool fp16) {
+    return compute == PRESIL_COMPUTE_FP32 ? CHIP_TERMS : compute == PRESIL_COMPUTE_FP16 && !fp16 ? 2 : 1;
 }
 static inline uint32_t chip_passes(uint32_t terms) { return terms == 3 ? 6 : terms == 2 ? 4 : 1; }
+/* Bytes of an element: of a presil_dtype that this chip has in memory; of a descriptor's type. */
+static inline uint32_t chip_element_bytes(uint32_t dtype) {
+    return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 || dtype == PRESIL_FP16 ? 2 : 4;
+}
+static inline uint32_t chip_type_bytes(uint32_t type) {
+    return type == PRESIL_DTYPE_INT8 ? 1 : type == PRESIL_DTYPE_BF16 || type == PRESIL_DTYPE_FP16 ? 2 : 4;
+}
 static inline uint32_t chip_words(const presil_config *c) { return c->banks * c->bank_words; }
 
 /* Bus beats of each of several rows, `stride` apart: about, where they are not aligned alike. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static int check_tensor(const char *what, const presil_tensor *t) {
-    if (t->dtype > PRESIL_INT32)
+    if (t->dtype > PRESIL_INT32 && t->dtype != PRESIL_FP16)
         return presil_fail(PRESIL_EINVAL, "%s: dtype %u is not one that a presil_tensor has", what, t->dtype);
     if (t->ndim > 4) return presil_fail(PRESIL_EINVAL, "%s: %u dimensions, at most 4 expected", what, t->ndim);
     return PRESIL_OK;

@@ -18,8 +18,8 @@
 static int check(const presil_weights_desc *d) {
     if (d->compute > PRESIL_COMPUTE_FP16)
         return presil_fail(PRESIL_EINVAL, "presil_weights_desc: compute %u is not one of presil_compute", d->compute);
-    if (d->weight_dtype > PRESIL_FP32)
-        return presil_fail(PRESIL_EINVAL, "presil_weights_desc: weight_dtype %u: INT8, BF16 or FP32 expected",
+    if (d->weight_dtype > PRESIL_FP32 && d->weight_dtype != PRESIL_FP16)
+        return presil_fail(PRESIL_EINVAL, "presil_weights_desc: weight_dtype %u: INT8, BF16, FP16 or FP32 expected",
                            d->weight_dtype);
     if (d->groups == 0) return presil_fail(PRESIL_EINVAL, "presil_weights_desc: groups is 0");
     for (int i = 0; i < 4; i++) {

@@ -69,7 +69,7 @@ typedef enum {
  * executor each operator is compared with presil_reference.h: integers exactly, floats as near as the chip says. */
 typedef enum { PRESIL_MODE_RTL = 0, PRESIL_MODE_MODEL = 1, PRESIL_MODE_VERIFY = 2, PRESIL_MODE_HYBRID = 3 } presil_mode;
 
-/* presil_tensor has the first four; operands of an operator (presil_op.h) any. INT4: two in a byte, the first below. */
+/* presil_tensor has the first four and FP16; presil_operand (presil_op.h) any. INT4: two in a byte, the first below. */
 typedef enum {
     PRESIL_INT8 = 0,
     PRESIL_BF16 = 1,
@@ -85,8 +85,9 @@ typedef enum {
 } presil_dtype;
 
 /* How products are formed: INT8 needs int8 operands; BF16: bf16 or fp32 operands (rounded on load); FP32: fp32
- * operands, six passes (docs/numerics.md 5); FP16: fp32 operands that are float16 values (two bf16 terms hold them),
- * four passes, the same bits as FP32. */
+ * operands, six passes (docs/numerics.md 5); FP16: fp16 operands as they lie, one pass, or (EUNSUPPORTED: the chip has
+ * no fp16) fp32 operands that are float16 values (two bf16 terms hold them), four passes, the same bits as FP32. Both
+ * operands of a product are FP16, or none. */
 typedef enum {
     PRESIL_COMPUTE_INT8 = 0,
     PRESIL_COMPUTE_BF16 = 1,
@@ -392,7 +393,7 @@ typedef struct {
     uint32_t size;
     uint32_t compute;   /* presil_compute */
     const void *weight; /* NULL: nothing is packed; they are there to be asked about (PRESIL_ONLY_ASK, presil_op.h) */
-    uint32_t weight_dtype; /* FP32, BF16 or INT8 */
+    uint32_t weight_dtype; /* FP32, BF16, INT8, or FP16: for inputs of FP16 */
     uint32_t groups;
     int64_t shape[4], stride[4];
     const void *bias;   /* O values: fp32, or int32 for COMPUTE_INT8 (zero point already folded in: docs/numerics.md 7);
@@ -454,8 +455,8 @@ typedef struct {
     int64_t stride[2], padding[2], dilation[2];
     uint32_t groups; /* 0: 1 */
     uint32_t tiling;
-    const presil_tensor *residual; /* NULL: none. Added in fp32; shape of out and rows like its, FP32 or BF16. May be
-                                      out itself: the sum over several launches */
+    const presil_tensor *residual; /* NULL: none. Added in fp32; shape of out and rows like its, FP32, BF16 or FP16. May
+                                      be out itself: the sum over several launches */
 } presil_conv2d_weight_grad_desc;
 
 /* EUNSUPPORTED, the text says why: a layout that the chip's LOAD can't fetch (strides of 2 GiB or more among them), or
@@ -496,7 +497,7 @@ typedef struct {
     char label[64];
     uint64_t launch;              /* running number of the device */
     uint64_t macs;                /* nominal: output elements × channels per group × kernel, or M·N·K */
-    uint64_t passes;              /* 6 for COMPUTE_FP32, 4 for COMPUTE_FP16, else 1 */
+    uint64_t passes;              /* 6 for COMPUTE_FP32, 4 for COMPUTE_FP16 of FP32, else 1 */
     uint64_t peak_macs_per_cycle; /* of the array for this compute type */
     uint64_t cycles;              /* doorbell to idle; 0 in mode MODEL (no clock) */
     uint64_t stalls[PRESIL_ENGINES][PRESIL_CAUSES]; /* cycles; each engine's sum = cycles */

@@ -20,18 +20,20 @@ static uint32_t between(fixture *f, uint32_t low, uint32_t high) { return low + 
 
 static conv_case random_case(fixture *f, const char *config) {
     conv_case c = {.config = config, .groups = 1};
-    uint32_t compute = between(f, 0, 3);
-    c.compute = compute > 2 ? 0 : compute;
-    uint32_t wide = c.compute == PRESIL_COMPUTE_FP32 ? PRESIL_FP32 : 0;
+    uint32_t compute = between(f, 0, 4);
+    c.compute = compute > PRESIL_COMPUTE_FP16 ? PRESIL_COMPUTE_INT8 : compute;
+    uint32_t wide = c.compute == PRESIL_COMPUTE_FP32 ? PRESIL_FP32 : c.compute == PRESIL_COMPUTE_FP16 ? PRESIL_FP16 : 0;
     c.in_dtype = c.compute == 0 ? PRESIL_INT8 : wide ? wide : between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
     c.weight_dtype = c.compute == 0 ? PRESIL_INT8 : wide ? wide : between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
     c.scale = between(f, 0, 1), c.bias = between(f, 0, 1), c.residual = between(f, 0, 2) == 0,
     c.clamp = between(f, 0, 1);
-    c.out_dtype = between(f, 0, 3);
+    c.out_dtype = between(f, 0, 4);
+    if (c.out_dtype > PRESIL_INT32) c.out_dtype = PRESIL_FP16;
     if (c.compute && c.out_dtype == PRESIL_INT32) c.out_dtype = PRESIL_BF16;
     if (c.out_dtype == PRESIL_INT32) c.scale = c.residual = c.clamp = false;
-    if (c.out_dtype == PRESIL_INT8) c.scale = true;
-    c.res_dtype = between(f, 0, 2);
+    if (c.out_dtype == PRESIL_INT8 || (c.out_dtype == PRESIL_FP16 && !c.compute)) c.scale = true;
+    c.res_dtype = between(f, 0, 3);
+    if (c.res_dtype > PRESIL_FP32) c.res_dtype = PRESIL_FP16;
     uint32_t layout = between(f, 0, 5);
     c.layout = layout > 3 ? 0 : (int)layout;
     c.out_layout = between(f, 0, 1) ? 0 : (int)between(f, 0, 3);
@@ -152,8 +154,7 @@ static void forced_tilings_give_the_same_bytes(void **state) {
             int64_t n = fixture_conv(&f, &c, tiling ? got : want);
             if (n <= 0) print_error("seed %u tiling %u: %s\n", seed, tiling, f.text);
             assert_true(n > 0);
-            uint32_t bytes = c.out_dtype == PRESIL_INT8 ? 1 : c.out_dtype == PRESIL_BF16 ? 2 : 4;
-            if (tiling) assert_memory_equal(want, got, (size_t)n * bytes);
+            if (tiling) assert_memory_equal(want, got, (size_t)n * chip_element_bytes(c.out_dtype));
             distinct += tiling > 0;
             fixture_close(&f);
         }

@@ -31,12 +31,12 @@ static int check(const presil_conv2d_desc *d, const presil_layout *l, presil_err
         if (d->padding[i] < INT32_MIN || d->padding[i] > INT32_MAX)
             return chip_fail(error, PRESIL_EINVAL, "padding[%d] is %lld", i, (long long)d->padding[i]);
     }
-    bool ok = l->compute == PRESIL_COMPUTE_INT8   ? d->input.dtype == PRESIL_INT8
-              : l->compute >= PRESIL_COMPUTE_FP32 ? d->input.dtype == PRESIL_FP32
-                                                  : d->input.dtype == PRESIL_FP32 || d->input.dtype == PRESIL_BF16;
+    bool ok = l->compute == PRESIL_COMPUTE_INT8
+                  ? d->input.dtype == PRESIL_INT8
+                  : chip_float_operand(l->compute, d->input.dtype) && (d->input.dtype == PRESIL_FP16) == l->fp16;
     if (!ok)
-        return chip_fail(error, PRESIL_EINVAL, "input dtype %u does not go with compute %u of the weights",
-                         d->input.dtype, l->compute);
+        return chip_fail(error, PRESIL_EINVAL, "input dtype %u does not go with compute %u of %s weights",
+                         d->input.dtype, l->compute, l->fp16 ? "fp16" : "these");
     const presil_tensor *r = d->epilogue.residual;
     if (r && (r->ndim != 4 || memcmp(r->shape, out, sizeof r->shape)))
         return chip_fail(error, PRESIL_EINVAL, "the residual's shape is not the output's");
@@ -57,16 +57,15 @@ static int layout_of_view(const presil_chip *chip, const presil_conv2d_desc *d, 
     if (k->shape[0] % groups)
         return chip_fail(error, PRESIL_EINVAL, "%lld output channels are not divisible by %u groups",
                          (long long)k->shape[0], groups);
-    bool ok = d->compute == PRESIL_COMPUTE_BF16
-                  ? k->dtype == PRESIL_FP32 || k->dtype == PRESIL_BF16
-                  : d->compute > PRESIL_COMPUTE_BF16 && d->compute <= PRESIL_COMPUTE_FP16 && k->dtype == PRESIL_FP32;
-    if (!ok)
+    if (d->compute == PRESIL_COMPUTE_INT8 || d->compute > PRESIL_COMPUTE_FP16 ||
+        !chip_float_operand(d->compute, k->dtype))
         return chip_fail(error, PRESIL_EUNSUPPORTED, "kernel dtype %u does not go with compute %u", k->dtype,
                          d->compute);
     for (int i = 0; i < 2; i++) {
         if (d->dilation[i] < 0 || d->input_dilation[i] < 0) return chip_fail(error, PRESIL_EINVAL, "negative dilation");
     }
     const presil_weights_desc w = {.compute = d->compute,
+                                   .weight_dtype = k->dtype,
                                    .groups = groups,
                                    .shape = {k->shape[0], k->shape[3], k->shape[1], k->shape[2]},
                                    .dilation = {d->dilation[0], d->dilation[1]},
@@ -109,7 +108,8 @@ static presil_byte_range kernel_range(const chip_problem *p) {
 static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const presil_layout *l, presil_daddr packed,
                  chip_problem *p) {
     p->config = &chip->config;
-    p->bf16 = l->compute != PRESIL_COMPUTE_INT8;
+    p->floats = l->compute != PRESIL_COMPUTE_INT8;
+    p->fp16 = l->fp16;
     p->absent = l->absent;
     p->depthwise = l->depthwise;
     p->pieces_y = (chip_kernel_axis_pieces){l->grid_y, (uint32_t)min64(d->stride[0], UINT32_MAX), l->dilation[0] > 1};
@@ -137,14 +137,14 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
         chip_layout_blocks(l, g, &first, &count);
         if (count > p->most_blocks) p->most_blocks = count;
     }
-    p->pad_byte = p->bf16 ? 0 : d->pad_value & 255u;
+    p->pad_byte = p->floats ? 0 : d->pad_value & 255u;
     p->param_words = l->param_words;
     p->layout = l;
     p->packed = packed.value;
     p->wgt = WGT_IMAGE;
     p->in = view_of(&d->input);
     p->out = view_of(&d->output);
-    p->convert = p->bf16 && d->input.dtype == PRESIL_FP32;
+    p->convert = p->floats && d->input.dtype == PRESIL_FP32;
     if (d->epilogue.residual) p->res = view_of(d->epilogue.residual);
     p->act = ACT_ELEMENTS;
     if (p->in.sc == p->in.esize || p->in_c == 1) {

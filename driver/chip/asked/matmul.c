@@ -39,13 +39,14 @@ static int check(const presil_matmul_desc *d, presil_error_buffer *error) {
     }
     for (int i = 0; i < 2; i++) {
         uint32_t t = i ? d->b.dtype : d->a.dtype;
-        bool ok = d->compute == PRESIL_COMPUTE_INT8   ? t == PRESIL_INT8
-                  : d->compute >= PRESIL_COMPUTE_FP32 ? t == PRESIL_FP32
-                                                      : t == PRESIL_FP32 || t == PRESIL_BF16;
+        bool ok = d->compute == PRESIL_COMPUTE_INT8 ? t == PRESIL_INT8 : chip_float_operand(d->compute, t);
         if (!ok || d->compute > PRESIL_COMPUTE_FP16)
             return chip_fail(error, PRESIL_EINVAL, "dtype %u of %s does not go with compute %u", t, i ? "b" : "a",
                              d->compute);
     }
+    if ((d->a.dtype == PRESIL_FP16) != (d->b.dtype == PRESIL_FP16))
+        return chip_fail(error, PRESIL_EINVAL, "dtypes %u of a and %u of b: both are fp16, or none", d->a.dtype,
+                         d->b.dtype);
     const presil_tensor *r = d->epilogue.residual;
     if (r && (r->ndim != 3 || memcmp(r->shape, o, 3 * sizeof *o)))
         return chip_fail(error, PRESIL_EINVAL, "the residual's shape is not the output's");
@@ -56,10 +57,11 @@ static int check(const presil_matmul_desc *d, presil_error_buffer *error) {
 static void fill(const presil_chip *chip, const presil_matmul_desc *d, const matrix *a, const matrix *b,
                  const matrix *out, const matrix *res, chip_problem *p) {
     p->config = &chip->config;
-    p->bf16 = d->compute != PRESIL_COMPUTE_INT8;
-    p->esize = p->bf16 ? 2 : 1;
+    p->floats = d->compute != PRESIL_COMPUTE_INT8;
+    p->fp16 = a->dtype == PRESIL_FP16;
+    p->esize = p->floats ? 2 : 1;
     p->block = chip->config.lanes / p->esize;
-    p->terms = chip_terms(d->compute);
+    p->terms = chip_terms(d->compute, p->fp16);
     p->passes = chip_passes(p->terms);
     p->images = a->batch;
     p->out_h = p->in_h = 1;
@@ -74,8 +76,8 @@ static void fill(const presil_chip *chip, const presil_matmul_desc *d, const mat
     p->in = (chip_view){a->base, a->sb, 0, a->sr, a->sc, a->esize, a->dtype};
     p->out = (chip_view){out->base, out->sb, 0, out->sr, out->sc, out->esize, out->dtype};
     if (res) p->res = (chip_view){res->base, res->sb, 0, res->sr, res->sc, res->esize, res->dtype};
-    p->convert = p->bf16 && a->dtype == PRESIL_FP32;
-    p->wgt_convert = p->bf16 && b->dtype == PRESIL_FP32;
+    p->convert = p->floats && a->dtype == PRESIL_FP32;
+    p->wgt_convert = p->floats && b->dtype == PRESIL_FP32;
     p->wgt_base = b->base;
     p->wgt_sn = b->sb, p->wgt_sk = b->sr, p->wgt_so = b->sc;
     p->wgt_esize = b->esize;

@@ -5,6 +5,7 @@
 
 /* What of an operator has been understood: whatever is left could change the result. */
 typedef struct {
+    const presil_chip *chip;
     const presil_op *op;
     const presil_error_buffer *error;
     uint32_t inputs, attributes, steps;
@@ -22,10 +23,14 @@ static void take(reader *r, const presil_operand *from, presil_tensor *to) {
             chip_fail(r->error, PRESIL_EUNSUPPORTED, "%s has %u dimensions; this chip takes 4", from->name, from->ndim);
         return;
     }
-    if (from->dtype > PRESIL_INT32) {
-        r->status =
-            chip_fail(r->error, PRESIL_EUNSUPPORTED, "%s has dtype %u; this chip has int8, bf16, fp32, int32 in memory",
-                      from->name, from->dtype);
+    if (from->dtype == PRESIL_FP16 && !r->chip->fp16) {
+        r->status = chip_fail_fp16(r->error, from->name);
+        return;
+    }
+    if (from->dtype > PRESIL_INT32 && from->dtype != PRESIL_FP16) {
+        r->status = chip_fail(r->error, PRESIL_EUNSUPPORTED,
+                              "%s has dtype %u; this chip has int8, bf16, fp16, fp32, int32 in memory", from->name,
+                              from->dtype);
         return;
     }
     to->data = from->data;
@@ -178,7 +183,7 @@ static int copy(const presil_chip *chip, reader *r, presil_plan **out, presil_er
 }
 
 int chip_plan(const presil_chip *chip, const presil_op *op, presil_plan **out, presil_error_buffer *error) {
-    reader r = {.op = op, .error = error};
+    reader r = {.chip = chip, .op = op, .error = error};
     switch (op->kind) {
     case PRESIL_OP_NOP: return chip_plan_nop(chip, out, error);
     case PRESIL_OP_COPY: return copy(chip, &r, out, error);

@@ -11,6 +11,8 @@ static bool rows_follow(const presil_tensor *t) {
     return t->shape[1] == 1 || t->shape[2] == 1 || t->stride[1] == t->shape[2] * t->stride[2];
 }
 
+static bool is_float(uint32_t dtype) { return dtype == PRESIL_FP32 || dtype == PRESIL_BF16 || dtype == PRESIL_FP16; }
+
 static int check(const presil_conv2d_weight_grad_desc *d, presil_error_buffer *error) {
     const presil_tensor *all[] = {&d->input, &d->grad, &d->out};
     int64_t groups = d->groups ? d->groups : 1;
@@ -20,14 +22,15 @@ static int check(const presil_conv2d_weight_grad_desc *d, presil_error_buffer *e
         for (int k = 0; k < 4; k++) {
             if (all[i]->shape[k] < 1) return chip_fail(error, PRESIL_EINVAL, "a dimension is empty: nothing to sum");
         }
-        bool ok = i == 2                              ? all[i]->dtype == PRESIL_FP32 || all[i]->dtype == PRESIL_BF16
-                  : d->compute >= PRESIL_COMPUTE_FP32 ? all[i]->dtype == PRESIL_FP32
-                                                      : all[i]->dtype == PRESIL_FP32 || all[i]->dtype == PRESIL_BF16;
+        bool ok = i == 2 ? is_float(all[i]->dtype) : chip_float_operand(d->compute, all[i]->dtype);
         if (!ok)
             return chip_fail(error, PRESIL_EINVAL, "dtype %u does not go with compute %u", all[i]->dtype, d->compute);
     }
     if (d->compute == PRESIL_COMPUTE_INT8 || d->compute > PRESIL_COMPUTE_FP16)
         return chip_fail(error, PRESIL_EINVAL, "compute %u is none of bf16, fp32, fp16", d->compute);
+    if ((d->input.dtype == PRESIL_FP16) != (d->grad.dtype == PRESIL_FP16))
+        return chip_fail(error, PRESIL_EINVAL, "dtypes %u of input and %u of grad: both are fp16, or none",
+                         d->input.dtype, d->grad.dtype);
     const int64_t *in = d->input.shape, *grad = d->grad.shape, *out = d->out.shape;
     if (in[0] != grad[0] || out[0] != grad[3] || out[3] * groups != in[3] || out[0] % groups) {
         return chip_fail(error, PRESIL_EINVAL,
@@ -54,8 +57,8 @@ static int check(const presil_conv2d_weight_grad_desc *d, presil_error_buffer *e
     if (!r) return PRESIL_OK;
     if (r->ndim != 4 || memcmp(r->shape, out, sizeof r->shape))
         return chip_fail(error, PRESIL_EINVAL, "the residual's shape is not that of out");
-    if (r->dtype != PRESIL_FP32 && r->dtype != PRESIL_BF16)
-        return chip_fail(error, PRESIL_EINVAL, "residual dtype %u is none of bf16, fp32", r->dtype);
+    if (!is_float(r->dtype))
+        return chip_fail(error, PRESIL_EINVAL, "residual dtype %u is none of bf16, fp16, fp32", r->dtype);
     return rows_follow(r)
                ? PRESIL_OK
                : chip_fail(error, PRESIL_EUNSUPPORTED, "the kernel's rows don't follow each other in the residual");
@@ -118,10 +121,11 @@ static void fill(const presil_chip *chip, const presil_conv2d_weight_grad_desc *
     int64_t ie = chip_element_bytes(in->dtype), ge = chip_element_bytes(grad->dtype),
             groups = d->groups ? d->groups : 1;
     p->config = &chip->config;
-    p->bf16 = true;
+    p->floats = true;
+    p->fp16 = in->dtype == PRESIL_FP16;
     p->esize = 2;
     p->block = chip->config.lanes / 2;
-    p->terms = chip_terms(d->compute);
+    p->terms = chip_terms(d->compute, p->fp16);
     p->passes = chip_passes(p->terms);
     p->images = groups;
     p->kernel_w = out->shape[2];

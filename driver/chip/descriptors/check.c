@@ -280,7 +280,6 @@ static int check_rows(checker *k, int64_t base, int64_t pitch, int64_t rows, int
 }
 
 static int check_epilogue(checker *k, const presil_desc *d) {
-    static const int64_t res_bytes[] = {1, 2, 4, 4}, out_bytes[] = {1, 2, 4, 4};
     uint32_t rows = presil_epilogue_rows(d);
     if (check_acc(k, presil_epilogue_half(d), presil_epilogue_acc_base(d), rows, false, true)) return -1;
     if (presil_epilogue_bias_en(d) || presil_epilogue_scale_en(d)) {
@@ -292,10 +291,10 @@ static int check_epilogue(checker *k, const presil_desc *d) {
     const bool raw = presil_epilogue_out_type(d) == PRESIL_DTYPE_RAW32; /* has no residual */
     if (presil_epilogue_res_en(d) && !raw &&
         check_rows(k, presil_epilogue_res_base(d), presil_epilogue_res_pitch(d), rows,
-                   res_bytes[presil_epilogue_res_type(d)], false))
+                   chip_type_bytes(presil_epilogue_res_type(d)), false))
         return -1;
     return check_rows(k, presil_epilogue_out_base(d), presil_epilogue_out_pitch(d), rows,
-                      out_bytes[presil_epilogue_out_type(d)], true);
+                      chip_type_bytes(presil_epilogue_out_type(d)), true);
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
@@ -400,16 +399,17 @@ static const char *unknown_store(const presil_desc *d) {
 }
 
 static const char *unknown_matrix(const presil_desc *d) {
-    return presil_matrix_reserved(d)                    ? RESERVED
-           : presil_matrix_dtype(d) > PRESIL_DTYPE_BF16 ? "neither int8 nor bf16"
-                                                        : NULL;
+    const uint32_t type = presil_matrix_dtype(d);
+    return presil_matrix_reserved(d)                               ? RESERVED
+           : type > PRESIL_DTYPE_BF16 && type != PRESIL_DTYPE_FP16 ? "none of int8, bf16, fp16"
+                                                                   : NULL;
 }
 
 static const char *unknown_epilogue(const presil_desc *d) {
-    const bool res = presil_epilogue_res_en(d) && presil_epilogue_res_type(d) > PRESIL_DTYPE_FP32;
-    return presil_epilogue_reserved(d)                               ? RESERVED
-           : res || presil_epilogue_out_type(d) > PRESIL_DTYPE_RAW32 ? "unknown type of elements"
-                                                                     : NULL;
+    const uint32_t res = presil_epilogue_res_type(d), out = presil_epilogue_out_type(d);
+    const bool known = (out <= PRESIL_DTYPE_RAW32 || out == PRESIL_DTYPE_FP16) &&
+                       (!presil_epilogue_res_en(d) || res <= PRESIL_DTYPE_FP32 || res == PRESIL_DTYPE_FP16);
+    return presil_epilogue_reserved(d) ? RESERVED : known ? NULL : "unknown type of elements";
 }
 
 /* What decode refuses whatever the configuration; NULL: nothing. */

@@ -102,7 +102,7 @@ void matrix_step(performance *p) {
 
 /* ---- EPILOGUE */
 static uint32_t words_of(const presil_config *c, uint32_t kind) {
-    const uint32_t bytes = c->cells * (kind == PRESIL_DTYPE_INT8 ? 1 : kind == PRESIL_DTYPE_BF16 ? 2 : 4);
+    const uint32_t bytes = c->cells * chip_type_bytes(kind);
     return (uint32_t)ceil_div(bytes, c->word_bytes);
 }
 

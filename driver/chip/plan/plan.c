@@ -66,7 +66,7 @@ static pthread_mutex_t remembered_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Everything that a tiling depends on: the shape, the strides, not the addresses. Never 0. */
 static uint64_t shape_key(const chip_problem *p) {
     const int64_t v[] = {p->config->hash,
-                         p->bf16,
+                         p->floats,
                          p->convert,
                          p->absent,
                          p->passes,

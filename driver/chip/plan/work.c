@@ -26,8 +26,11 @@ static uint64_t kind_of(const presil_desc *d) {
     switch (presil_desc_opcode(d)) {
     case PRESIL_OPCODE_LOAD: return 1u << (presil_load_conv(d) != PRESIL_CONV_NONE) | presil_load_transpose(d) << 2;
     case PRESIL_OPCODE_MATRIX:
+        if (presil_matrix_dtype(d) == PRESIL_DTYPE_FP16) return 1u << 11 | presil_matrix_depthwise(d) << 10;
         return 8u << (presil_matrix_dtype(d) == PRESIL_DTYPE_BF16) | presil_matrix_depthwise(d) << 10;
-    case PRESIL_OPCODE_EPILOGUE: return 32u << presil_epilogue_out_type(d) | presil_epilogue_res_en(d) << 9;
+    case PRESIL_OPCODE_EPILOGUE:
+        if (presil_epilogue_out_type(d) == PRESIL_DTYPE_FP16) return 1u << 12 | presil_epilogue_res_en(d) << 9;
+        return 32u << presil_epilogue_out_type(d) | presil_epilogue_res_en(d) << 9;
     default: return 0;
     }
 }

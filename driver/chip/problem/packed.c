@@ -5,7 +5,7 @@
 #include <string.h>
 #include "problem.h"
 
-enum { ABSENT = 0x0001 }; /* bf16 code of a weight of another group */
+enum { FP16_NAN = 0x7e00 };
 
 static uint16_t round_bf16(uint32_t x) { return (uint16_t)((x + 0x7fffu + ((x >> 16) & 1u)) >> 16); }
 
@@ -180,7 +180,8 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
     l->has_scale = desc->scale != NULL;
     l->esize = desc->compute == PRESIL_COMPUTE_INT8 ? 1 : 2;
     l->block = c->lanes / l->esize;
-    l->terms = chip_terms(desc->compute);
+    l->fp16 = desc->weight_dtype == PRESIL_FP16;
+    l->terms = chip_terms(desc->compute, l->fp16);
     l->depthwise = is_depthwise(l);
     if (l->depthwise) l->block = c->cells;
     uint32_t lanes = l->block;
@@ -233,12 +234,11 @@ int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil
     if (desc->compute > PRESIL_COMPUTE_FP16)
         return chip_fail(error, PRESIL_EINVAL, "compute %u is none of int8, bf16, fp32, fp16", desc->compute);
     bool ok = desc->compute == PRESIL_COMPUTE_INT8 ? desc->weight_dtype == PRESIL_INT8
-              : desc->compute >= PRESIL_COMPUTE_FP32
-                  ? desc->weight_dtype == PRESIL_FP32
-                  : desc->weight_dtype == PRESIL_FP32 || desc->weight_dtype == PRESIL_BF16;
+                                                   : chip_float_operand(desc->compute, desc->weight_dtype);
     if (!ok)
         return chip_fail(error, PRESIL_EINVAL, "weight dtype %u does not go with compute %u", desc->weight_dtype,
                          desc->compute);
+    if (desc->weight_dtype == PRESIL_FP16 && !chip->fp16) return chip_fail_fp16(error, "the weights");
     for (int i = 0; i < 2; i++) {
         if (desc->dilation[i] < 0 || desc->input_dilation[i] < 0)
             return chip_fail(error, PRESIL_EINVAL, "negative dilation");
@@ -276,7 +276,7 @@ typedef struct {
     int64_t c;
 } lane_source; /* offset in the weight tensor but for the output channel and the group */
 
-/* bf16 terms of element `at` of a floating-point kernel. */
+/* Element `at` of a floating-point kernel: its bf16 terms, or fp16 that is not taken for an absent weight. */
 static void weight_terms(const presil_weights_desc *desc, int64_t at, uint16_t t[CHIP_TERMS]) {
     const uint8_t *weight = desc->weight;
     if (desc->weight_dtype == PRESIL_FP32) {
@@ -285,7 +285,10 @@ static void weight_terms(const presil_weights_desc *desc, int64_t at, uint16_t t
         chip_split_fp32(x, t);
     } else {
         memcpy(&t[0], weight + 2 * at, 2);
-        if (!(t[0] & 0x7f80u)) t[0] &= 0x8000u;
+        if (desc->weight_dtype == PRESIL_FP16)
+            t[0] = t[0] == chip_absent_code(true) ? FP16_NAN : t[0];
+        else if (!(t[0] & 0x7f80u))
+            t[0] &= 0x8000u;
     }
 }
 
@@ -326,7 +329,8 @@ static void pack_block(const presil_layout *l, const presil_weights_desc *desc, 
                 to[i] = own ? weight[at] : 0;
                 continue;
             }
-            uint16_t t[CHIP_TERMS] = {l->absent ? ABSENT : 0, l->absent ? ABSENT : 0, l->absent ? ABSENT : 0};
+            const uint16_t none = l->absent ? chip_absent_code(l->fp16) : 0;
+            uint16_t t[CHIP_TERMS] = {none, none, none};
             if (own) weight_terms(desc, at, t);
             for (uint32_t k = 0; k < l->terms; k++) memcpy(to + k * l->term_bytes + 2 * i, &t[k], 2);
         }

@@ -58,7 +58,7 @@ static chip_phase_axis phases_of(dilated_axis a) {
 
 void chip_problem_cut(chip_problem *p) {
     /* An int8 zero point between the elements adds to the sum. */
-    p->phased = (p->input_dilation_y > 1 || p->input_dilation_x > 1) && (p->bf16 || !p->pad_byte);
+    p->phased = (p->input_dilation_y > 1 || p->input_dilation_x > 1) && (p->floats || !p->pad_byte);
     if (!p->phased) return;
     p->phase_y = phases_of(rows_of(p)), p->phase_x = phases_of(columns_of(p));
 }

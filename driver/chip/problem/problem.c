@@ -16,6 +16,13 @@ int chip_fail(const presil_error_buffer *error, int status, const char *format, 
     return status;
 }
 
+int chip_fail_fp16(const presil_error_buffer *error, const char *what) {
+    return chip_fail(error, PRESIL_EUNSUPPORTED,
+                     "%s: fp16, of which this chip has no products (CAP_FEATURES.fp16 is 0); give it as fp32 with "
+                     "COMPUTE_FP16",
+                     what);
+}
+
 chip_unit chip_unit_of(const presil_config *c, uint32_t esize) {
     uint32_t bytes = c->cells * esize;
     if (bytes <= c->word_bytes / 2 && (bytes & (bytes - 1)) == 0)
@@ -169,6 +176,11 @@ static int check_sizes(const chip_problem *p, presil_error_buffer *error) {
                      (long long)p->in_c, (long long)p->out_c);
 }
 
+bool chip_float_operand(uint32_t compute, uint32_t dtype) {
+    return dtype == PRESIL_FP32 || (compute == PRESIL_COMPUTE_BF16 && dtype == PRESIL_BF16) ||
+           (compute == PRESIL_COMPUTE_FP16 && dtype == PRESIL_FP16);
+}
+
 int chip_problem_check(const chip_problem *p, presil_error_buffer *error) {
     int status = check_sizes(p, error);
     if (status == PRESIL_OK) status = check_strides(p, error);
@@ -203,12 +215,13 @@ static uint32_t float_bits(float f) {
 int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uint32_t out_dtype, bool bias, bool scale,
                            presil_error_buffer *error) {
     presil_desc *d = &p->epilogue;
-    bool fp32 = p->bf16;
+    bool fp32 = p->floats;
     uint32_t type;
     switch (out_dtype) {
     case PRESIL_INT8: type = PRESIL_DTYPE_INT8; break;
     case PRESIL_BF16: type = PRESIL_DTYPE_BF16; break;
     case PRESIL_FP32: type = PRESIL_DTYPE_FP32; break;
+    case PRESIL_FP16: type = PRESIL_DTYPE_FP16; break;
     case PRESIL_INT32:
         if (fp32) return chip_fail(error, PRESIL_EINVAL, "int32 output needs COMPUTE_INT8");
         if (scale || epilogue->clamp || epilogue->residual)
@@ -216,7 +229,8 @@ int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uin
                              "int32 output is the raw accumulator: no scale, clamp or residual");
         type = PRESIL_DTYPE_RAW32;
         break;
-    default: return chip_fail(error, PRESIL_EINVAL, "output dtype %u is none of int8, bf16, fp32, int32", out_dtype);
+    default:
+        return chip_fail(error, PRESIL_EINVAL, "output dtype %u is none of int8, bf16, fp16, fp32, int32", out_dtype);
     }
     if (epilogue->clamp && out_dtype == PRESIL_INT8)
         return chip_fail(error, PRESIL_EUNSUPPORTED,
@@ -236,18 +250,19 @@ int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uin
         presil_epilogue_int_lo_set(d, none ? -128 : epilogue->int_lo);
         presil_epilogue_int_hi_set(d, none ? 127 : epilogue->int_hi);
     }
-    p->out_esize = out_dtype == PRESIL_INT8 ? 1 : out_dtype == PRESIL_BF16 ? 2 : 4;
+    p->out_esize = chip_element_bytes(out_dtype);
     p->has_res = epilogue->residual != NULL;
     if (!p->has_res) return PRESIL_OK;
     uint32_t res = epilogue->residual->dtype;
-    if (res != PRESIL_INT8 && res != PRESIL_BF16 && res != PRESIL_FP32)
-        return chip_fail(error, PRESIL_EUNSUPPORTED, "residual dtype %u is none of int8, bf16, fp32", res);
+    if (res != PRESIL_INT8 && res != PRESIL_BF16 && res != PRESIL_FP16 && res != PRESIL_FP32)
+        return chip_fail(error, PRESIL_EUNSUPPORTED, "residual dtype %u is none of int8, bf16, fp16, fp32", res);
     presil_epilogue_res_en_set(d, 1);
     presil_epilogue_res_type_set(d, res == PRESIL_INT8   ? PRESIL_DTYPE_INT8
                                     : res == PRESIL_BF16 ? PRESIL_DTYPE_BF16
+                                    : res == PRESIL_FP16 ? PRESIL_DTYPE_FP16
                                                          : PRESIL_DTYPE_FP32);
     presil_epilogue_res_zp_set(d, epilogue->residual_zero_point);
     presil_epilogue_res_scale_set(d, float_bits(epilogue->residual_scale));
-    p->res_esize = res == PRESIL_INT8 ? 1 : res == PRESIL_BF16 ? 2 : 4;
+    p->res_esize = chip_element_bytes(res);
     return chip_fields_fit(error);
 }

@@ -33,9 +33,11 @@ struct presil_layout {
     presil_config config;
     uint32_t compute, groups;
     bool has_bias, has_scale, packed, absent, depthwise;
+    bool fp16;                                                        /* weights are fp16, and meet fp16 */
     int64_t out_channels, in_channels, group_channels, group_outputs; /* O, I, I/groups, O/groups */
     int64_t kernel[2], dilation[2], input_dilation[2];
-    uint32_t terms, esize, block;       /* bf16 terms of a weight; bytes of an element; elements of a channel block */
+    uint32_t terms, esize,
+        block; /* terms of a weight (chip_terms()); bytes of an element; elements of a channel block */
     uint32_t pack_rows, slice_elements; /* packed: kernel rows in a block, elements of one kernel row's slice */
     uint32_t blocks;                    /* channel (or slice) blocks of the whole input, or runs */
     uint32_t grid_y, grid_x;            /* kernel rows and columns that MATRIX walks; with runs the most of them */
@@ -62,6 +64,8 @@ int chip_pack(const presil_chip *chip, const presil_layout *layout, const presil
               presil_error_buffer *error);
 void chip_layout_free(presil_layout *layout);
 void chip_split_fp32(uint32_t x, uint16_t terms[CHIP_TERMS]);
+/* The code of a weight that is not there (docs/numerics.md 4). */
+static inline uint16_t chip_absent_code(bool fp16) { return fp16 ? 0x7c01 : 0x0001; }
 
 /* ---- the normal form of every operator ------------------------------------------------------ */
 /* Strides in bytes. An image is [y][x][channel]. */
@@ -70,10 +74,6 @@ typedef struct {
     int64_t sn, sy, sx, sc;
     uint32_t esize, dtype;
 } chip_view;
-
-static inline uint32_t chip_element_bytes(uint32_t dtype) {
-    return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4;
-}
 
 /* How activations lie in memory: channels contiguous, pixels contiguous (transposing LOAD), packed first layer,
  * anything (element by element); windows of the input for a weight gradient. */
@@ -99,9 +99,10 @@ typedef struct {
 
 typedef struct {
     const presil_config *config;
-    bool bf16, absent, convert; /* convert: fp32 in memory, bf16 terms in the scratchpad */
-    bool depthwise;             /* a channel for each cell: MATRIX walks windows */
-    bool phased;                /* the input is dilated, and done phase by phase */
+    bool floats, fp16;    /* products of floats, 16 bits each in the scratchpad: fp16, else bf16 */
+    bool absent, convert; /* convert: fp32 in memory, bf16 terms in the scratchpad */
+    bool depthwise;       /* a channel for each cell: MATRIX walks windows */
+    bool phased;          /* the input is dilated, and done phase by phase */
     chip_phase_axis phase_y, phase_x;
     chip_kernel_axis_pieces pieces_y, pieces_x;
     uint32_t esize, block;               /* scratchpad bytes of an element, elements of a block */
@@ -167,6 +168,8 @@ void chip_problem_phase(const chip_problem *p, uint32_t n, chip_problem *phase);
 void chip_problem_lead(const chip_problem *p, chip_problem *lead);
 int64_t chip_gcd(int64_t a, int64_t b);
 int chip_problem_check(const chip_problem *p, presil_error_buffer *error);
+/* Whether floats of this dtype may be operands of a product: fp16 as it lies, if the other one is too. */
+bool chip_float_operand(uint32_t compute, uint32_t dtype);
 /* The chip adds strides modulo 2^40: farther apart no two bytes of its DRAM lie. */
 static inline bool chip_stride_fits(int64_t bytes) { return bytes > -(INT64_C(1) << 39) && bytes < INT64_C(1) << 39; }
 static inline bool chip_strides_fit(int64_t bytes, int64_t count) {

@@ -60,7 +60,7 @@ static chip_op *emit_sum(chip_nest_state *s, const chip_nest_sum *j, const matri
     chip_need(op, EPILOGUE, s->acc_read[j->half]);
     if (act) chip_nest_read(&s->act, act, op, seq, v->row0, v->rows);
     chip_nest_read(&s->wgt, wgt, op, seq, 0, 1);
-    presil_matrix_dtype_set(d, p->bf16 ? PRESIL_DTYPE_BF16 : PRESIL_DTYPE_INT8);
+    presil_matrix_dtype_set(d, !p->floats ? PRESIL_DTYPE_INT8 : p->fp16 ? PRESIL_DTYPE_FP16 : PRESIL_DTYPE_BF16);
     presil_matrix_first_set(d, j->first);
     presil_matrix_half_set(d, j->half);
     presil_matrix_skip_special_set(d, j->pass + 1 < p->passes);

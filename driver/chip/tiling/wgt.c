@@ -3,7 +3,8 @@
  * [block][kernel row][kernel column][cell], a word each. */
 #include "loads.h"
 
-enum { ABSENT = 0x00010001 }; /* two bf16 codes of weights of another group */
+/* Two codes of weights of another group. */
+static uint32_t absent_pad(const chip_problem *p) { return 0x10001u * chip_absent_code(p->fp16); }
 
 static uint32_t conv_of(bool convert, uint32_t term) { return convert ? PRESIL_CONV_TERM0 + term : PRESIL_CONV_NONE; }
 
@@ -226,7 +227,7 @@ static void load_groups(chip_nest_state *s, chip_nest_slot *slot, const wgt_plac
     const presil_layout *layout = p->layout;
     int64_t word = p->config->word_bytes, words = (int64_t)part->ncb * part->nky * part->nkx * p->config->cells,
             og = layout->group_outputs, cg = layout->group_channels;
-    chip_pad_shape all = {{words, 1, 1}, {word, 0, 0}, at->sp_base, ABSENT};
+    chip_pad_shape all = {{words, 1, 1}, {word, 0, 0}, at->sp_base, absent_pad(p)};
     chip_emit_padding(s, &s->wgt, slot, 0, 1, &all);
     int64_t o_end = at->o + at->valid;
     for (int64_t cb = 0; cb < part->ncb; cb++) {
@@ -245,7 +246,7 @@ static void load_groups(chip_nest_state *s, chip_nest_slot *slot, const wgt_plac
                                at->sp_base + cb * at->block + (o - at->o) * word + (c - c0) * p->esize,
                                chip_loop_stride(p->wgt_sg),
                                og * word + cg * p->esize};
-            if (lanes > 0) load_rectangle(s, slot, &r, at, part, term, ABSENT);
+            if (lanes > 0) load_rectangle(s, slot, &r, at, part, term, absent_pad(p));
             group += groups;
         }
     }
