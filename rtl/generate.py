@@ -77,6 +77,12 @@ def desc_pkg(isa):
     out += [f"  localparam logic [3:0] ISA_VERSION = 4'd{isa['isa_version']};"]
     for enum, items in isa["enums"].items():
         out += [f"  localparam logic [3:0] {enum}_{n} = 4'd{v};" for n, v in items.items()]
+    out += [
+        "  // of an element of a DTYPE",
+        "  function automatic logic two_bytes(input logic [3:0] kind);",
+        "    return kind == DTYPE_BF16 || kind == DTYPE_FP16;",
+        "  endfunction",
+    ]
     out.append(
         "  // The chip's engines, in order of their opcodes from 1, of token counters and of priority for tokens"
     )

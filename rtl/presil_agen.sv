@@ -19,13 +19,14 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   input  logic        row_take,       /// the row is granted in this cycle
   output logic [15:0] row_addr,       /// scratchpad word of an inside row
   output logic        row_pad,        /// outside: not read, every lane is padding
-  output logic [7:0]  row_pad_byte,   /// padding of int8; bf16 is padded with zeros
+  output logic [7:0]  row_pad_byte,   /// padding of int8; floats are padded with zeros
   output logic [$clog2(ACC_ROWS)-1:0] row_acc,  /// accumulator row of its sums, in row_half
   output logic        row_end,        /// last row of its weight block
   output logic        row_last,       /// last row of its descriptor
   output logic        row_first,      /// the old accumulator counts as +0
   output logic        row_half,       /// accumulator half, 0 or 1
-  output logic        row_bf16,       /// elements are bf16, else int8
+  output logic        row_float,      /// elements are bf16 or fp16, else int8
+  output logic        row_fp16,       /// fp16, with row_float
   output logic        row_skip,       /// field skip_special: infinities and NaNs count as zeros
   output logic        row_depthwise,  /// the row is a position of a depthwise window
   output logic        row_emit,       /// a sum is complete with this row; always, but in a window
@@ -46,7 +47,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [15:0] s_nx, s_ny, s_ncb, s_lim_x, s_lim_y, s_x_stride, s_y_stride, s_cb_stride, s_act_base;
   logic [$clog2(ACC_ROWS)-1:0] s_acc_base, acc_base, acc;
   logic [7:0]  s_kx, s_ky, s_idx, s_idy, s_pad;
-  logic s_bf16, s_first, s_half, s_skip, s_depthwise, s_two_x, s_two_y;
+  logic s_float, s_fp16, s_first, s_half, s_skip, s_depthwise, s_two_x, s_two_y;
   logic [2:0]  s_wx, s_wy;
   logic [31:0] s_index;
 
@@ -107,7 +108,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       s_idx <= desc.idx;
       s_idy <= desc.idy;
       s_pad <= desc.pad;
-      s_bf16 <= desc.dtype == DTYPE_BF16;
+      s_float <= desc.dtype != DTYPE_INT8;
+      s_fp16 <= desc.dtype == DTYPE_FP16;
       s_first <= desc.first;
       s_half <= desc.half;
       s_skip <= desc.skip_special;
@@ -120,7 +122,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic run_valid, adv, end_x, end_y, end_kx, end_ky, end_cb, blk_end, desc_end, emit;
   logic [15:0] nx, ny, ncb, lim_x, lim_y, x_stride, y_stride, cb_stride;
   logic [7:0]  kxn, kyn, idx, idy, pad;
-  logic bf16, first, half, skip, depthwise, two_x, two_y;
+  logic floats, fp16, first, half, skip, depthwise, two_x, two_y;
   logic [2:0]  wx, wy;
   logic [31:0] id;
   logic [15:0] x, y, cb, cb_addr;
@@ -174,7 +176,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       row_last <= desc_end;
       row_first <= first && cb == 16'd0 && ky == 8'd0 && kx == 8'd0;
       row_half <= half;
-      row_bf16 <= bf16;
+      row_float <= floats;
+      row_fp16 <= fp16;
       row_skip <= skip;
       row_depthwise <= depthwise;
       row_emit <= emit;
@@ -244,8 +247,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       lim_y <= s_lim_y;
       x_stride <= s_x_stride; y_stride <= s_y_stride; cb_stride <= s_cb_stride;
       acc_base <= s_acc_base;
-      idx <= s_idx; idy <= s_idy; pad <= s_pad; bf16 <= s_bf16; first <= s_first; half <= s_half;
-      skip <= s_skip;
+      idx <= s_idx; idy <= s_idy; pad <= s_pad; floats <= s_float; fp16 <= s_fp16;
+      first <= s_first; half <= s_half; skip <= s_skip;
       depthwise <= s_depthwise; two_x <= s_two_x; two_y <= s_two_y; wx <= s_wx; wy <= s_wy;
       id <= s_index;
       step_xq <= {16'd0, quo[1]}; step_xr <= rem[1]; kern_xq <= {16'd0, quo[2]}; kern_xr <= rem[2];

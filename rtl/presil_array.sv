@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dot-product array: CELLS dot products of one activation row a cycle with two sets of weights,
-// int8 or bf16, and the addition to the old accumulator row. docs/numerics.md clauses 3 and 4.
-// Throughput: one row and one weight word a cycle. Latency of a row: operands (bf16: and each
+// int8, bf16 or fp16, and the addition to the old accumulator row. docs/numerics.md clauses 3, 4.
+// Throughput: one row and one weight word a cycle. Latency of a row: operands (floats: and each
 // cell's largest exponent) 1, dot 1, fp32 value 1, accumulate 1; then acc_we with the new row. The
 // old row is asked for in the value stage (acc_re) and used one cycle later; a row that comes again
 // one cycle later takes the new value from the accumulate stage, two cycles later from a copy taken
@@ -19,17 +19,19 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   input  logic [CELL_BITS-1:0]         wgt_cell,      /// cell; depthwise: lane
   input  logic                         wgt_first,     /// first word of its block
   input  logic                         wgt_depthwise,  /// a lane of all cells, else all of a cell
-  input  logic                         wgt_bf16,      /// elements are bf16, else int8
+  input  logic                         wgt_float,     /// elements are bf16 or fp16, else int8
+  input  logic                         wgt_fp16,      /// fp16, with wgt_float
   input  logic                         wgt_skip,      /// infinities and NaNs are zeros
-  /// the code 0x0001 contributes nothing, not even with infinity
-  input  logic                         wgt_absent,    /// of bf16 only
-  input  logic [8*LANES-1:0]           wgt_data,      /// LANES/2 bf16 or LANES int8 elements
+  /// the code 0x0001 (fp16: 0x7c01) contributes nothing, not even with infinity
+  input  logic                         wgt_absent,    /// with wgt_float only
+  input  logic [8*LANES-1:0]           wgt_data,      /// LANES/2 floats or LANES int8 elements
   /// activation row; row_* and the words are valid with row_valid
   input  logic                         row_valid,     /// a row comes; it is taken at once
-  /// every lane is row_pad_byte (int8) or zero (bf16)
+  /// every lane is row_pad_byte (int8) or zero (floats)
   input  logic                         row_pad,       /// row_data is not looked at
   input  logic [7:0]                   row_pad_byte,  /// with row_pad
-  input  logic                         row_bf16,      /// elements are bf16, else int8
+  input  logic                         row_float,     /// elements are bf16 or fp16, else int8
+  input  logic                         row_fp16,      /// fp16, with row_float
   input  logic                         row_skip,      /// infinities and NaNs are zeros
   input  logic                         row_set,       /// set of weights it is multiplied by
   input  logic                         row_first,     /// the old accumulator counts as +0
@@ -61,7 +63,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
 );
   import presil_fp_pkg::*;
 
-  localparam int unsigned PAIRS = LANES / 2;           // bf16 elements; pairs of int8 elements
+  localparam int unsigned PAIRS = LANES / 2;           // 16-bit elements; pairs of int8 elements
   localparam int unsigned QUADS = LANES / 4;           // 32-bit pieces of an operand
   localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
   // cells with an element of their own
@@ -82,7 +84,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   typedef logic [31:0] cells_t [CELLS];
   typedef logic [31:0] double_t [2*CELLS];
 
-  // int8: sign-extended. bf16: sign in bit 31 and significand (0 for a zero), in an array each for
+  // int8: sign-extended. Floats: sign in bit 31 and significand (0 for a zero), an array each for
   // weights; exponent field + 256, or 0 for a zero, so that a product with a zero never has the
   // largest exponent. Elements are held in a fixed permutation, the same for rows and weights.
   // Weights lie lane by lane, so that the loops below run along the cells: no sum across a vector,
@@ -111,11 +113,11 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
         if (r < 32'(ky1)) special1 |= |(specials_at[r] & ~({WINDOW{1'b1}} << kx1));
   end
 
-  logic v1, v2, v3, bf1, bf2, bf3, set1, first1, first2, first3, last1, last2, last3, half1, half2,
+  logic v1, v2, v3, fp1, fp2, fp3, set1, first1, first2, first3, last1, last2, last3, half1, half2,
       half3, special2, forward3, copied3;
   logic [ROW_BITS-1:0] addr1, addr2, addr3;
   cells_t tops1, dots8, specials, vals, copy;
-  double_t dots16;                                     // sums, then largest exponents (stored bias)
+  double_t dots_fp;                                    // sums, then largest exponents (stored bias)
 
   // ---- operands
   function automatic bytes_t bytes_row();
@@ -131,43 +133,39 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     for (int unsigned j = 0; j < LANES; j++) bytes_pad[j] = 16'(sext8({24'd0, row_pad_byte}));
   endfunction
 
-  function automatic pairs_t man_row(input logic [31:0] top);
-    for (int unsigned j = 0; j < QUADS; j++) begin
-      man_row[j]         = significand(row_data[32*j +: 32] << 16, top);
-      man_row[QUADS + j] = significand(row_data[32*j +: 32], top);
+  // the elements of an operand as fp32
+  function automatic pairs_t floats(input logic [8*LANES-1:0] data, input logic fp16);
+    if (fp16) begin
+      for (int unsigned j = 0; j < QUADS; j++) begin
+        floats[j]         = h2f(data[32*j +: 32] << 16);
+        floats[QUADS + j] = h2f(data[32*j +: 32]);
+      end
+    end else begin
+      for (int unsigned j = 0; j < QUADS; j++) begin
+        floats[j]         = data[32*j +: 32] << 16;
+        floats[QUADS + j] = data[32*j +: 32] & 32'hffff_0000;
+      end
     end
   endfunction
 
-  function automatic pairs_t exp_row(input logic [31:0] top);
-    for (int unsigned j = 0; j < QUADS; j++) begin
-      exp_row[j]         = exponent(row_data[32*j +: 32] << 16, top);
-      exp_row[QUADS + j] = exponent(row_data[32*j +: 32], top);
-    end
+  function automatic pairs_t man_row(input pairs_t x);
+    for (int unsigned i = 0; i < PAIRS; i++) man_row[i] = significand(x[i], row_top);
+  endfunction
+
+  function automatic pairs_t exp_row(input pairs_t x);
+    for (int unsigned i = 0; i < PAIRS; i++) exp_row[i] = exponent(x[i], row_top);
   endfunction
 
   function automatic pairs_t zeros();
     for (int unsigned j = 0; j < PAIRS; j++) zeros[j] = 32'd0;
   endfunction
 
-  // not zero if any element of an operand is infinite or NaN
-  function automatic logic [31:0] special_row();
+  // any element of an operand is infinite or NaN
+  function automatic logic special(input pairs_t x);
     logic [31:0] s;
     s = 32'd0;
-    for (int unsigned j = 0; j < QUADS; j++) begin
-      s |= ((row_data[32*j +: 32] & 32'h7f80) == 32'h7f80) ? 32'd1 : 32'd0;
-      s |= ((row_data[32*j +: 32] & FP_INF) == FP_INF) ? 32'd1 : 32'd0;
-    end
-    return s;
-  endfunction
-
-  function automatic logic [31:0] special_weight();
-    logic [31:0] s;
-    s = 32'd0;
-    for (int unsigned j = 0; j < QUADS; j++) begin
-      s |= ((wgt_data[32*j +: 32] & 32'h7f80) == 32'h7f80) ? 32'd1 : 32'd0;
-      s |= ((wgt_data[32*j +: 32] & FP_INF) == FP_INF) ? 32'd1 : 32'd0;
-    end
-    return s;
+    for (int unsigned i = 0; i < PAIRS; i++) s |= ((x[i] & FP_INF) == FP_INF) ? 32'd1 : 32'd0;
+    return s != 32'd0;
   endfunction
 
   // ---- depthwise: the word that comes in row r of the window; its element c is cell c's
@@ -181,20 +179,28 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     endcase
   endfunction
 
-  function automatic cells_t man_cells(input quads_t w, input logic [31:0] top);
-    for (int unsigned c = 0; c < CELLS; c++) man_cells[c] = 32'd0;
-    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-      man_cells[2*j]     = significand(w[j] << 16, top);
-      man_cells[2*j + 1] = significand(w[j], top);
+  // as fp32; cells without an element: 0
+  function automatic cells_t float_cells(input quads_t w, input logic fp16);
+    for (int unsigned c = 0; c < CELLS; c++) float_cells[c] = 32'd0;
+    if (fp16) begin
+      for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+        float_cells[2*j]     = h2f(w[j] << 16);
+        float_cells[2*j + 1] = h2f(w[j]);
+      end
+    end else begin
+      for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+        float_cells[2*j]     = w[j] << 16;
+        float_cells[2*j + 1] = w[j] & 32'hffff_0000;
+      end
     end
   endfunction
 
-  function automatic cells_t exp_cells(input quads_t w, input logic [31:0] top);
-    for (int unsigned c = 0; c < CELLS; c++) exp_cells[c] = 32'd0;
-    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-      exp_cells[2*j]     = exponent(w[j] << 16, top);
-      exp_cells[2*j + 1] = exponent(w[j], top);
-    end
+  function automatic cells_t man_cells(input cells_t x, input logic [31:0] top);
+    for (int unsigned c = 0; c < CELLS; c++) man_cells[c] = significand(x[c], top);
+  endfunction
+
+  function automatic cells_t exp_cells(input cells_t x, input logic [31:0] top);
+    for (int unsigned c = 0; c < CELLS; c++) exp_cells[c] = exponent(x[c], top);
   endfunction
 
   function automatic cells16_t int_cells(input quads_t w);
@@ -203,13 +209,10 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
       for (int unsigned k = 0; k < 4; k++) int_cells[4*j + k] = 16'(sext8(w[j] >> (8 * k)));
   endfunction
 
-  function automatic logic special_cells(input quads_t w);
+  function automatic logic special_cells(input cells_t x);
     logic [31:0] s;
     s = 32'd0;
-    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-      s |= ((w[j] & 32'h7f80) == 32'h7f80) ? 32'd1 : 32'd0;
-      s |= ((w[j] & FP_INF) == FP_INF) ? 32'd1 : 32'd0;
-    end
+    for (int unsigned c = 0; c < CELLS16; c++) s |= ((x[c] & FP_INF) == FP_INF) ? 32'd1 : 32'd0;
     return s != 32'd0;
   endfunction
 
@@ -218,21 +221,23 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   assign wgt_top = wgt_skip ? 32'd255 : 32'd256;
 
   always_ff @(posedge clk) begin
-    if (row_valid && row_depthwise && row_bf16)
+    automatic pairs_t x;
+    if (row_valid && row_depthwise && row_float)
       for (int unsigned r = 0; r < WINDOW; r++)
         if (r < 32'(row_ky))
           specials_at[r] <= {specials_at[r][WINDOW-2:0],
-              !row_skip && special_cells(comes(r))};
+              !row_skip && special_cells(float_cells(comes(r), row_fp16))};
     if (row_valid && !row_depthwise) begin
-      if (row_bf16) begin
+      if (row_float) begin
         if (row_pad) begin
           rman <= zeros();
           rexp <= zeros();
           rspecial <= 1'b0;
         end else begin
-          rman <= man_row(row_top);
-          rexp <= exp_row(row_top);
-          rspecial <= !row_skip && special_row() != 32'd0;
+          x = floats(row_data, row_fp16);
+          rman <= man_row(x);
+          rexp <= exp_row(x);
+          rspecial <= !row_skip && special(x);
         end
       end else begin
         if (row_pad) r8 <= bytes_pad();
@@ -255,17 +260,27 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     end
   endfunction
 
-  function automatic void put_bf16(input logic [31:0] top, input logic [31:0] mark);
-    for (int unsigned j = 0; j < QUADS; j++) begin
-      logic [31:0] h;
-      h = wgt_data[32*j +: 32];
-      wman[j][wgt_set][cell_at]          = significand(h << 16, top) & 32'hff;
-      wman[QUADS + j][wgt_set][cell_at]  = significand(h, top) & 32'hff;
-      wsign[j][wgt_set][cell_at]         = ((h << 16) & FP_SIGN)
-          | (((h & 32'hffff) == 32'd1) ? mark : 32'd0);
-      wsign[QUADS + j][wgt_set][cell_at] = (h & FP_SIGN) | (((h >> 16) == 32'd1) ? mark : 32'd0);
-      wexp[j][wgt_set][cell_at]         = exponent(h << 16, top);
-      wexp[QUADS + j][wgt_set][cell_at] = exponent(h, top);
+  // x, or what stands for an absent weight if the 16 bits of the element are its code
+  logic [31:0] absent_code;
+  assign absent_code = wgt_fp16 ? ABSENT_FP16 : ABSENT_BF16;
+  function automatic logic [31:0] weight(input logic [31:0] h, input logic [31:0] x);
+    return ((h & 32'hffff) == absent_code) ? GONE : x;
+  endfunction
+
+  function automatic pairs_t float_weights();
+    float_weights = floats(wgt_data, wgt_fp16);
+    if (wgt_absent)
+      for (int unsigned j = 0; j < QUADS; j++) begin
+        float_weights[j] = weight(wgt_data[32*j +: 32], float_weights[j]);
+        float_weights[QUADS + j] = weight(wgt_data[32*j +: 32] >> 16, float_weights[QUADS + j]);
+      end
+  endfunction
+
+  function automatic void put_float(input pairs_t x);
+    for (int unsigned i = 0; i < PAIRS; i++) begin
+      wman[i][wgt_set][cell_at]  = significand(x[i], wgt_top) & SIGNIFICAND;
+      wsign[i][wgt_set][cell_at] = sign_of(x[i]);
+      wexp[i][wgt_set][cell_at]  = exponent(x[i], wgt_top);
     end
   endfunction
 
@@ -277,25 +292,22 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
 
   function automatic void put_lane();
     automatic quads_t w;
-    automatic cells_t man;
+    automatic cells_t x;
     for (int unsigned j = 0; j < QUADS; j++) w[j] = wgt_data[32*j +: 32];
-    if (wgt_bf16) begin
-      man = man_cells(w, wgt_top);
-      wexp[lane16][wgt_set] = exp_cells(w, wgt_top);
+    if (wgt_float) begin
+      x = float_cells(w, wgt_fp16);
+      if (wgt_absent)
+        for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
+          x[2*j]     = weight(w[j], x[2*j]);
+          x[2*j + 1] = weight(w[j] >> 16, x[2*j + 1]);
+        end
+      wexp[lane16][wgt_set] = exp_cells(x, wgt_top);
       for (int unsigned c = 0; c < CELLS; c++) begin
-        wman[lane16][wgt_set][c] = man[c] & 32'hff;
-        wsign[lane16][wgt_set][c] = man[c] & FP_SIGN;
+        wman[lane16][wgt_set][c] = significand(x[c], wgt_top) & SIGNIFICAND;
+        wsign[lane16][wgt_set][c] = sign_of(x[c]);
       end
-      if (wgt_absent) mark_absent(w);
     end else begin
       w8[lane8][wgt_set] = int_cells(w);
-    end
-  endfunction
-
-  function automatic void mark_absent(input quads_t w);
-    for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-      wsign[lane16][wgt_set][2*j]     |= ((w[j] & 32'hffff) == 32'd1) ? ABSENT : 32'd0;
-      wsign[lane16][wgt_set][2*j + 1] |= ((w[j] >> 16) == 32'd1) ? ABSENT : 32'd0;
     end
   endfunction
 
@@ -317,7 +329,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   // and no cycle has to find the exponent, align by it and add.
   function automatic cells_t row_tops();
     automatic pairs_t e;
-    e = exp_row(row_top);
+    e = exp_row(floats(row_data, row_fp16));
     for (int unsigned c = 0; c < CELLS; c++) row_tops[c] = 32'd0;
     // nothing was read for it: the word may be unknown
     if (!row_pad)
@@ -336,14 +348,14 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   // Each product aligned to the largest exponent of its cell; the sum is exact, and of terms that
   // have their sign: a chain of additions, which a synthesizer makes a carry-save tree. Sums, then
   // largest exponents.
-  function automatic double_t dot_bf16();
+  function automatic double_t dot_float();
     for (int unsigned c = 0; c < CELLS; c++) begin
-      dot_bf16[c] = 32'd0;
-      dot_bf16[CELLS + c] = tops1[c];
+      dot_float[c] = 32'd0;
+      dot_float[CELLS + c] = tops1[c];
     end
     for (int unsigned i = 0; i < PAIRS; i += 2)
       for (int unsigned c = 0; c < CELLS; c++)
-        dot_bf16[c] = dot_bf16[c]
+        dot_float[c] = dot_float[c]
           + term(rman[i], wman[i][set1][c], wsign[i][set1][c],
           tops1[c] - (rexp[i] + wexp[i][set1][c]))
           + term(rman[i + 1], wman[i + 1][set1][c], wsign[i + 1][set1][c],
@@ -361,8 +373,8 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
         re = rexp[i]; we = wexp[i][set1][c]; rm = rman[i]; wm = wman[i][set1][c];
         ws = wsign[i][set1][c];
         inf = (re == EXP_SPECIAL || we == EXP_SPECIAL) ? 32'd1 : 32'd0;
-        bad = ((re == EXP_SPECIAL && (rm & 32'h7f) != 32'd0)
-            || (we == EXP_SPECIAL && (wm & 32'h7f) != 32'd0)
+        bad = ((re == EXP_SPECIAL && (rm & FRACTION) != 32'd0)
+            || (we == EXP_SPECIAL && (wm & FRACTION) != 32'd0)
                || re == 32'd0 || we == 32'd0) ? inf : 32'd0;
         inf = ((ws & ABSENT) != 32'd0) ? 32'd0 : inf;
         bad = ((ws & ABSENT) != 32'd0) ? 32'd0 : bad;
@@ -409,7 +421,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     for (int unsigned c = 0; c < CELLS; c++) window_tops[c] = 32'd0;
     for (int unsigned c = 0; c < CELLS; c++) far[c] = 32'd0;
     for (int unsigned r = 0; r < NEAR; r++) begin
-      e = exp_cells(comes(r), row_top);
+      e = exp_cells(float_cells(comes(r), row_fp16), row_top);
       for (int unsigned c = 0; c < CELLS; c++)
         window_tops[c] = larger(window_tops[c], larger(
           top_of(r, 0, e[c] + wexp[WINDOW*r][row_set][c]),
@@ -419,7 +431,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     if (row_far) begin
       for (int unsigned r = 0; r < WINDOW; r++) begin
         if (r >= NEAR) begin
-          e = exp_cells(comes(r), row_top);
+          e = exp_cells(float_cells(comes(r), row_fp16), row_top);
           for (int unsigned c = 0; c < CELLS; c++)
             far[c] = larger(far[c], larger(
               top_of(r, 0, e[c] + wexp[WINDOW*r][row_set][c]),
@@ -440,17 +452,17 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     return if_used(r, k, row_ky, row_kx, exps_sum);
   endfunction
 
-  function automatic double_t window_bf16();
+  function automatic double_t window_float();
     automatic cells_t far;
     for (int unsigned c = 0; c < CELLS; c++) begin
-      window_bf16[c] = 32'd0;
-      window_bf16[CELLS + c] = tops1[c];
+      window_float[c] = 32'd0;
+      window_float[CELLS + c] = tops1[c];
       far[c] = 32'd0;
     end
     for (int unsigned r = 0; r < NEAR; r++)
       for (int unsigned k = 0; k < NEAR; k++)
         for (int unsigned c = 0; c < CELLS; c++)
-          window_bf16[c] += if_used(r, k, ky1, kx1, term(mans[r][k][c],
+          window_float[c] += if_used(r, k, ky1, kx1, term(mans[r][k][c],
             wman[WINDOW*r + k][set1][c], wsign[WINDOW*r + k][set1][c],
             tops1[c] - (exps[r][k][c] + wexp[WINDOW*r + k][set1][c])));
     if (far1) begin
@@ -460,7 +472,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
             far[c] += if_used(r, k, ky1, kx1, term(mans[r][k][c],
               wman[WINDOW*r + k][set1][c], wsign[WINDOW*r + k][set1][c],
               tops1[c] - (exps[r][k][c] + wexp[WINDOW*r + k][set1][c])));
-      for (int unsigned c = 0; c < CELLS; c++) window_bf16[c] += far[c];
+      for (int unsigned c = 0; c < CELLS; c++) window_float[c] += far[c];
     end
   endfunction
 
@@ -480,20 +492,22 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
 
   // The words that come, into the kernel's rows of the window; the others one back. As put_int8.
   function automatic void slide();
+    automatic cells_t x;
     for (int unsigned r = 0; r < WINDOW; r++)
       if (r < 32'(row_ky)) begin
         for (int unsigned k = WINDOW - 1; k > 0; k--)
           if (k < 32'(row_kx)) begin
-            if (row_bf16) begin
+            if (row_float) begin
               mans[r][k] = mans[r][k-1];
               exps[r][k] = exps[r][k-1];
             end else begin
               window8[r][k] = window8[r][k-1];
             end
           end
-        if (row_bf16) begin
-          mans[r][0] = man_cells(comes(r), row_top);
-          exps[r][0] = exp_cells(comes(r), row_top);
+        if (row_float) begin
+          x = float_cells(comes(r), row_fp16);
+          mans[r][0] = man_cells(x, row_top);
+          exps[r][0] = exp_cells(x, row_top);
         end else begin
           window8[r][0] = int_cells(comes(r));
         end
@@ -501,21 +515,21 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   endfunction
 
   // sum * 2^(emax - 268 - (G - 1)), rounded once
-  function automatic cells_t value_bf16();
+  function automatic cells_t value_float();
     for (int unsigned c = 0; c < CELLS; c++) begin
       logic [31:0] f, e, r;
-      f = i2f(dots16[c]);
-      e = ((f >> 23) & 32'hff) + dots16[CELLS + c] - EXP_BIAS;
+      f = i2f(dots_fp[c]);
+      e = ((f >> 23) & 32'hff) + dots_fp[CELLS + c] - EXP_BIAS;
       r = (f & 32'h807f_ffff) | (e << 23);
       r = (e > 32'd254) ? ((f & FP_SIGN) | FP_INF) : r;
       r = ((e - 32'd1) >= FP_SIGN) ? (f & FP_SIGN) : r;
-      value_bf16[c] = (f == 32'd0) ? 32'd0 : r;
+      value_float[c] = (f == 32'd0) ? 32'd0 : r;
     end
   endfunction
 
   function automatic cells_t value_special();
     cells_t v;
-    v = value_bf16();
+    v = value_float();
     for (int unsigned c = 0; c < CELLS; c++)
       value_special[c] = (specials[c] != 32'd0) ? specials[c] : v[c];
   endfunction
@@ -532,7 +546,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   endfunction
 
   function automatic cells_t row_again();
-    if (bf3) begin
+    if (fp3) begin
       for (int unsigned c = 0; c < CELLS; c++)
         row_again[c] = fp_add(forward3 ? acc_wdata[c] : copy[c], vals[c]);
     end else begin
@@ -556,6 +570,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   always_ff @(posedge clk) begin
     logic again;
     automatic cells_t sums;
+    automatic pairs_t x;
     again = acc_we && acc_waddr == addr2 && acc_whalf == half2;
     if (v3 && (forward3 || copied3)) sums = row_again();
     if (v2 && again) copy <= acc_wdata;
@@ -563,37 +578,37 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     if (v3) begin
       acc_whalf <= half3; acc_waddr <= addr3; acc_wlast <= last3;
       if (first3) begin
-        if (bf3) acc_wdata <= fp_first();
+        if (fp3) acc_wdata <= fp_first();
         else acc_wdata <= vals;
       end else if (forward3 || copied3) begin
         acc_wdata <= sums;
       end else begin
-        if (bf3) acc_wdata <= fp_next();
+        if (fp3) acc_wdata <= fp_next();
         else acc_wdata <= int_next();
       end
     end
     if (v2) begin
       forward3 <= v3 && addr3 == addr2 && half3 == half2;
       copied3 <= again;
-      bf3 <= bf2; first3 <= first2; last3 <= last2; half3 <= half2; addr3 <= addr2;
+      fp3 <= fp2; first3 <= first2; last3 <= last2; half3 <= half2; addr3 <= addr2;
       if (special2) vals <= value_special();
-      else if (bf2) vals <= value_bf16();
+      else if (fp2) vals <= value_float();
       else vals <= dots8;
     end
     v3 <= v2;
     if (v1) begin
-      bf2 <= bf1; first2 <= first1; last2 <= last1; half2 <= half1; addr2 <= addr1;
-      special2 <= bf1 && (special1 || wspecial[set1]);
+      fp2 <= fp1; first2 <= first1; last2 <= last1; half2 <= half1; addr2 <= addr1;
+      special2 <= fp1 && (special1 || wspecial[set1]);
       if (depthwise1) begin
-        if (bf1) begin
-          dots16 <= window_bf16();
+        if (fp1) begin
+          dots_fp <= window_float();
           if (special1 || wspecial[set1]) specials <= window_special();
         end else begin
           dots8 <= window_int8();
         end
-      end else if (bf1) begin
-        if (pad1) dots16 <= nothing();
-        else dots16 <= dot_bf16();
+      end else if (fp1) begin
+        if (pad1) dots_fp <= nothing();
+        else dots_fp <= dot_float();
         if (rspecial || wspecial[set1]) specials <= dot_special();
       end else begin
         dots8 <= dot_int8();
@@ -602,9 +617,9 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     v2 <= v1;
     if (row_valid && row_emit) begin
       depthwise1 <= row_depthwise; pad1 <= row_pad; kx1 <= row_kx; ky1 <= row_ky;
-      bf1 <= row_bf16; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half;
+      fp1 <= row_float; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half;
       addr1 <= row_acc;
-      if (row_bf16) begin
+      if (row_float) begin
         if (row_depthwise) tops1 <= window_tops();
         else tops1 <= row_tops();
       end
@@ -612,16 +627,14 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     v1 <= row_valid && row_emit;
     if (row_valid && row_depthwise) slide();
     if (wgt_valid) begin
-      if (wgt_bf16)
-        wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set])
-            || (!wgt_skip && special_weight() != 32'd0);
-      if (wgt_depthwise) begin
-        put_lane();
-      end else if (wgt_bf16) begin
-        put_bf16(wgt_top, wgt_absent ? ABSENT : 32'd0);
-      end else begin
+      if (wgt_float) begin
+        x = float_weights();
+        wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set]) || (!wgt_skip && special(x));
+        if (!wgt_depthwise) put_float(x);
+      end else if (!wgt_depthwise) begin
         put_int8();
       end
+      if (wgt_depthwise) put_lane();
     end
     if (rst) begin
       v1 <= 1'b0; v2 <= 1'b0; v3 <= 1'b0; acc_we <= 1'b0;
@@ -639,14 +652,14 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   c_from_memory: cover property (@(posedge clk) disable iff (rst)
     v3 && !first3 && !copied3 && !forward3);
   c_special_row: cover property (@(posedge clk) disable iff (rst)
-    v1 && bf1 && !depthwise1 && rspecial);
-  c_depthwise: cover property (@(posedge clk) disable iff (rst) v1 && depthwise1 && bf1);
-  c_depthwise_int8: cover property (@(posedge clk) disable iff (rst) v1 && depthwise1 && !bf1);
+    v1 && fp1 && !depthwise1 && rspecial);
+  c_depthwise: cover property (@(posedge clk) disable iff (rst) v1 && depthwise1 && fp1);
+  c_depthwise_int8: cover property (@(posedge clk) disable iff (rst) v1 && depthwise1 && !fp1);
   c_depthwise_special: cover property (@(posedge clk) disable iff (rst)
-    v1 && depthwise1 && bf1 && special1);
-  c_special_weight: cover property (@(posedge clk) disable iff (rst) v1 && bf1 && wspecial[set1]);
+    v1 && depthwise1 && fp1 && special1);
+  c_special_weight: cover property (@(posedge clk) disable iff (rst) v1 && fp1 && wspecial[set1]);
   // int8 behind bf16 or the other way round
-  c_change: cover property (@(posedge clk) disable iff (rst) v1 && v2 && bf1 != bf2);
+  c_change: cover property (@(posedge clk) disable iff (rst) v1 && v2 && fp1 != fp2);
   c_other_half: cover property (@(posedge clk) disable iff (rst) v2 && v3 && half2 != half3);
   c_load_beside: cover property (@(posedge clk) disable iff (rst)
     wgt_valid && v1 && wgt_set != set1);

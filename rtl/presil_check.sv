@@ -98,7 +98,7 @@ module presil_check import presil_config_pkg::*, presil_desc_pkg::*; (
     logic [31:0] nx, ny;
     nx = 32'(matrix.nx);
     ny = 32'(matrix.ny);
-    return matrix.dtype > DTYPE_BF16 || nx == 32'd0 || ny == 32'd0
+    return (matrix.dtype > DTYPE_BF16 && matrix.dtype != DTYPE_FP16) || nx == 32'd0 || ny == 32'd0
         || matrix.sx == 16'd0 || matrix.sy == 16'd0 || matrix.kx == 8'd0 || matrix.ky == 8'd0
         || matrix.ncb == 16'd0 || matrix.idx == 8'd0 || matrix.idy == 8'd0
         || 33'(nx * ny) + 33'(matrix.acc_base) > 33'(ACC_ROWS)
@@ -112,7 +112,7 @@ module presil_check import presil_config_pkg::*, presil_desc_pkg::*; (
   localparam logic [31:0] UNIT1 = unit(CELLS), UNIT2 = unit(2 * CELLS), UNIT4 = unit(4 * CELLS);
 
   function automatic logic [31:0] unaligned(input logic [3:0] kind, input logic [31:0] bytes);
-    return bytes & (((kind == DTYPE_INT8) ? UNIT1 : (kind == DTYPE_BF16) ? UNIT2 : UNIT4) - 32'd1);
+    return bytes & (((kind == DTYPE_INT8) ? UNIT1 : two_bytes(kind) ? UNIT2 : UNIT4) - 32'd1);
   endfunction
   function automatic logic subnormal(input logic [30:0] magnitude);
     return magnitude[30:23] == 8'd0 && magnitude[22:0] != 23'd0;
@@ -122,11 +122,13 @@ module presil_check import presil_config_pkg::*, presil_desc_pkg::*; (
     logic [31:0] out, res;                      // what has to be aligned
     out = epilogue.out_base | if_more(epilogue.rows, epilogue.out_pitch);
     res = epilogue.res_base | if_more(epilogue.rows, epilogue.res_pitch);
-    return epilogue.out_type > DTYPE_RAW32 || epilogue.rows == 16'd0
+    return (epilogue.out_type > DTYPE_RAW32 && epilogue.out_type != DTYPE_FP16)
+        || epilogue.rows == 16'd0
         || 32'(epilogue.rows) + 32'(epilogue.acc_base) > ACC_ROWS
         || unaligned(epilogue.out_type, out) != 32'd0
         || (epilogue.res_en
-            && (epilogue.res_type > DTYPE_FP32 || unaligned(epilogue.res_type, res) != 32'd0))
+            && ((epilogue.res_type > DTYPE_FP32 && epilogue.res_type != DTYPE_FP16)
+                || unaligned(epilogue.res_type, res) != 32'd0))
         || (epilogue.clamp_en
             && (subnormal(epilogue.clamp_lo[30:0]) || subnormal(epilogue.clamp_hi[30:0])));
   endfunction

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands and terms of the array's dot products (docs/numerics.md clauses 3 and 4), one element at
 // a time.
-// A bf16 is held as its sign in bit 31 with its significand (0 for a zero), and its exponent field
-// + 256, or 0 for a zero, so that a product with a zero never has the largest exponent.
+// An element is an fp32: a bf16 with its low half zero, or what an fp16 equals. It is held as its
+// sign in bit 31 with 11 bits of significand (0 for a zero), and its exponent field + 256, or 0 for
+// a zero, so that a product with a zero never has the largest exponent.
 package presil_dot_pkg;
   import presil_config_pkg::*;
 
@@ -14,10 +15,14 @@ package presil_dot_pkg;
   // of the array's port for weights: a cell, or a position
   localparam int unsigned CELL_BITS = $clog2((CELLS > POSITIONS) ? CELLS : POSITIONS);
   localparam int unsigned LOG_PAIRS = $clog2(LANES / 2);
-  // guard bits of the alignment
+  // guard bits of the alignment, below a product of 16 bits; one of two significands has 22
   localparam int unsigned G = (LOG_PAIRS > 5) ? 16 - LOG_PAIRS : 11;
   localparam logic [31:0] EXP_SPECIAL = 32'd511;       // stored exponent of infinity and NaN
-  localparam logic [31:0] ABSENT = 32'h100;            // mark beside a stored significand
+  // an absent weight: as an fp32 (a zero, with a bit that no element has), beside a stored sign
+  localparam logic [31:0] GONE = 32'h1, ABSENT = 32'h100;
+  localparam logic [31:0] SIGNIFICAND = 32'h7ff, FRACTION = 32'h3ff, HIDDEN = 32'h400;
+  // weights that `absent` makes nothing of
+  localparam logic [31:0] ABSENT_BF16 = 32'h0001, ABSENT_FP16 = 32'h7c01;
   // makes an int8 product fit 16 bits without a sign
   localparam logic [15:0] PRODUCT_BIAS = 16'd16256;
 
@@ -25,27 +30,32 @@ package presil_dot_pkg;
     return ((b & 32'hff) ^ 32'h80) - 32'h80;
   endfunction
 
-  // h: a bf16 in the high half of 32 bits. top: the first exponent field that counts as zero (255
-  // to skip specials, else 256)
-  function automatic logic [31:0] significand(input logic [31:0] h, input logic [31:0] top);
+  // x: an element. top: the first exponent field that counts as zero (255 to skip specials, else
+  // 256)
+  function automatic logic [31:0] significand(input logic [31:0] x, input logic [31:0] top);
     logic [31:0] e, m;
-    e = (h >> 23) & 32'hff;
-    m = ((h >> 16) & 32'h7f) | 32'h80;
+    e = (x >> 23) & 32'hff;
+    m = ((x >> 13) & FRACTION) | HIDDEN;
     m = (((e - 32'd1) & 32'h1ff) < top - 32'd1) ? m : 32'd0;
-    return (h & SIGN) | m;
+    return (x & SIGN) | m;
   endfunction
 
-  function automatic logic [31:0] exponent(input logic [31:0] h, input logic [31:0] top);
+  function automatic logic [31:0] exponent(input logic [31:0] x, input logic [31:0] top);
     logic [31:0] e;
-    e = (h >> 23) & 32'hff;
+    e = (x >> 23) & 32'hff;
     return (((e - 32'd1) & 32'h1ff) < top - 32'd1) ? (e | 32'h100) : 32'd0;
+  endfunction
+
+  // of a weight, with ABSENT where it is gone
+  function automatic logic [31:0] sign_of(input logic [31:0] x);
+    return (x & SIGN) | ((x & GONE) << 8);
   endfunction
 
   function automatic logic [31:0] larger(input logic [31:0] a, input logic [31:0] b);
     return (a > b) ? a : b;
   endfunction
 
-  // a product m * 2^G aligned by d and rounded half up
+  // a product m * 2^(G - 6) aligned by d and rounded half up
   function automatic logic [31:0] aligned(input logic [31:0] m, input logic [31:0] d);
     d = (d > 32'd31) ? 32'd31 : d;
     return ((m >> d[4:0]) + 32'd1) >> 1;
@@ -62,7 +72,7 @@ package presil_dot_pkg;
       input logic [31:0] ws,
                                        input logic [31:0] d);
     logic [31:0] t;
-    t = aligned(((am & 32'hff) << G) * wm, d);
+    t = aligned(((am & SIGNIFICAND) << (G - 6)) * wm, d);
     return ((am ^ ws) >= SIGN) ? (32'd0 - t) : t;
   endfunction
 
@@ -73,8 +83,8 @@ package presil_dot_pkg;
     logic [31:0] nan, inf;
     inf = (ae == EXP_SPECIAL || we == EXP_SPECIAL) ? 32'd1 : 32'd0;
     inf = ((ws & ABSENT) != 32'd0) ? 32'd0 : inf;
-    nan = ((ae == EXP_SPECIAL && (am & 32'h7f) != 32'd0)
-        || (we == EXP_SPECIAL && (wm & 32'h7f) != 32'd0)
+    nan = ((ae == EXP_SPECIAL && (am & FRACTION) != 32'd0)
+        || (we == EXP_SPECIAL && (wm & FRACTION) != 32'd0)
            || ae == 32'd0 || we == 32'd0) ? inf : 32'd0;
     return (nan << 2) | (((am ^ ws) < SIGN) ? inf : (inf << 1));
   endfunction

@@ -57,11 +57,11 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   localparam logic IN_SLOT4 = 4 * CELLS <= WORD / 2;
 
   function automatic logic [7:0] words_of(input logic [3:0] kind);      // DTYPE_*
-    return (kind == DTYPE_INT8) ? WORDS1 : (kind == DTYPE_BF16) ? WORDS2 : WORDS4;
+    return (kind == DTYPE_INT8) ? WORDS1 : two_bytes(kind) ? WORDS2 : WORDS4;
   endfunction
 
   function automatic logic in_slot_of(input logic [3:0] kind);
-    return (kind == DTYPE_INT8) ? IN_SLOT1 : (kind == DTYPE_BF16) ? IN_SLOT2 : IN_SLOT4;
+    return (kind == DTYPE_INT8) ? IN_SLOT1 : two_bytes(kind) ? IN_SLOT2 : IN_SLOT4;
   endfunction
 
   // word address of a byte address plus k words; a bit more than it needs, so that a row never
@@ -241,7 +241,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
       epi_index <= f_index[next_slot];
       epi_full <= !shares;
       if (shares)
-        epi_mask <= ((f_otype[next_slot] == DTYPE_INT8) ? MASK1 : (f_otype[next_slot] == DTYPE_BF16)
+        epi_mask <= ((f_otype[next_slot] == DTYPE_INT8) ? MASK1 : two_bytes(f_otype[next_slot])
             ? MASK2 : MASK4)
                     << at[LOG_WORD-1:0];
       else
@@ -279,6 +279,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
     next_valid && next_first && f_otype[next_slot] == DTYPE_INT8);
   c_bf16: cover property (@(posedge clk) disable iff (rst)
     next_valid && next_first && f_otype[next_slot] == DTYPE_BF16);
+  c_fp16: cover property (@(posedge clk) disable iff (rst)
+    next_valid && next_first && f_otype[next_slot] == DTYPE_FP16);
   c_fp32: cover property (@(posedge clk) disable iff (rst)
     next_valid && next_first && f_otype[next_slot] == DTYPE_FP32);
   c_raw: cover property (@(posedge clk) disable iff (rst)
@@ -287,6 +289,8 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
     step && need_res && f_rtype[seq_slot] == DTYPE_INT8);
   c_residual_bf16: cover property (@(posedge clk) disable iff (rst)
     step && need_res && f_rtype[seq_slot] == DTYPE_BF16);
+  c_residual_fp16: cover property (@(posedge clk) disable iff (rst)
+    step && need_res && f_rtype[seq_slot] == DTYPE_FP16);
   c_residual_fp32: cover property (@(posedge clk) disable iff (rst)
     step && need_res && f_rtype[seq_slot] == DTYPE_FP32);
   c_words: cover property (@(posedge clk) disable iff (rst) next_valid && next_word != 8'd0);

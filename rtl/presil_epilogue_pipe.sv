@@ -159,6 +159,11 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     end
   endfunction
 
+  function automatic cells_t res_fp16();
+    res_fp16 = res_halves();
+    for (int unsigned c = 0; c < CELLS; c++) res_fp16[c] = h2f(res_fp16[c]);
+  endfunction
+
   function automatic cells_t res_words();
     for (int unsigned c = 0; c < CELLS; c++)
       res_words[c] = rbuf[RES_BITS'(c / QUADS)][32*(32'(quad2) + (c % QUADS)) +: 32];
@@ -207,6 +212,10 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     for (int unsigned c = 0; c < CELLS; c++) to_bf16[c] = f2b(s5[c]);
   endfunction
 
+  function automatic cells_t to_fp16();
+    for (int unsigned c = 0; c < CELLS; c++) to_fp16[c] = f2h(s5[c]);
+  endfunction
+
   // the last stage first: no register is read behind an assignment to it
   always_ff @(posedge clk) begin
     v7 <= v6;
@@ -214,6 +223,7 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
       sl7 <= sl6; fi7 <= fi6; la7 <= la6;
       if (c_otype[sl6] == DTYPE_INT8) s6 <= to_int8();
       else if (c_otype[sl6] == DTYPE_BF16) s6 <= to_bf16();
+      else if (c_otype[sl6] == DTYPE_FP16) s6 <= to_fp16();
       else s6 <= s5;
     end
     v6 <= v5;
@@ -246,6 +256,7 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
       if (c_res[sl2]) begin
         if (c_rtype[sl2] == DTYPE_INT8) r2 <= res_bytes();
         else if (c_rtype[sl2] == DTYPE_BF16) r2 <= res_halves();
+        else if (c_rtype[sl2] == DTYPE_FP16) r2 <= res_fp16();
         else r2 <= res_words();
       end
     end
@@ -301,7 +312,7 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   assign next_first = v7 && fi7;
   assign next_word = wsel[7:0];
   assign next_type = c_otype[next_slot];
-  assign next_words = (next_type == DTYPE_INT8) ? 8'(WORDS1) : (next_type == DTYPE_BF16)
+  assign next_words = (next_type == DTYPE_INT8) ? 8'(WORDS1) : two_bytes(next_type)
       ? 8'(WORDS2) : 8'(RES_WORDS);
   assign next_last = (v7 ? la7 : last7) && wsel[7:0] + 8'd1 == next_words;
 
@@ -309,7 +320,7 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
     out_valid <= next_valid;
     if (next_valid) begin
       if (next_type == DTYPE_INT8) o7 <= pack1();
-      else if (next_type == DTYPE_BF16) o7 <= pack2();
+      else if (two_bytes(next_type)) o7 <= pack2();
       else o7 <= pack4();
       more7 <= wsel[7:0] + 8'd1 != next_words;
       word7 <= wsel[7:0] + 8'd1;

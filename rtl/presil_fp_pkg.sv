@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp32 and bf16 arithmetic of docs/numerics.md clauses 1 and 2: combinational functions on 32-bit
-// integers.
+// fp32, bf16 and fp16 arithmetic of docs/numerics.md clauses 1 and 2: combinational functions on
+// 32-bit integers.
 // Every intermediate is 32 bits wide and every choice is a select, so that a loop over an array of
 // operands becomes vector code in simulation. Operands with exponent field 0 are zeros of their
 // sign; NaN results are canonical.
@@ -119,5 +119,41 @@ package presil_fp_pkg;
     r = ((v & FP_INF) == 32'd0) ? (v & FP_SIGN) : r;
     r = ((v & ~FP_SIGN) > FP_INF) ? NAN32 : r;
     return r >> 16;
+  endfunction
+
+  // fp32 to fp16 (low 16 bits of the result), round to nearest even
+  function automatic logic [31:0] f2h(input logic [31:0] v);
+    logic [31:0] f, e, m, d, q, rem, half, r;
+    f = v & ~FP_SIGN;
+    e = f >> 23;
+    r = (f + 32'hfff + ((f >> 13) & 32'd1) - (32'd112 << 23)) >> 13;
+    // below 2^-14: a multiple of 2^-24
+    m = (f & FP_FRAC) | FP_HIDE;
+    d = ((32'd126 - e) > 32'd31) ? 32'd31 : (32'd126 - e);
+    q = m >> d[4:0];
+    rem  = m - (q << d[4:0]);
+    half = (32'd1 << d[4:0]) >> 1;
+    q = q + (((rem + (q & 32'd1)) > half) ? 32'd1 : 32'd0);
+    r = (e < 32'd113) ? q : r;
+    r = (r > 32'h7c00) ? 32'h7c00 : r;
+    r = r | ((v >> 16) & 32'h8000);
+    return (f > FP_INF) ? 32'h7e00 : r;
+  endfunction
+
+  // h: an fp16 in the high half of 32 bits. What it equals in fp32, where none is subnormal
+  function automatic logic [31:0] h2f(input logic [31:0] h);
+    logic [31:0] f, e, m, r;
+    f = (h >> 16) & 32'h7fff;
+    m = f & 32'h3ff;
+    e = 32'd112;                                       // the hidden bit adds one
+    e = (m < 32'h008) ? (e - 32'd8) : e;  m = (m < 32'h008) ? (m << 8) : m;
+    e = (m < 32'h080) ? (e - 32'd4) : e;  m = (m < 32'h080) ? (m << 4) : m;
+    e = (m < 32'h200) ? (e - 32'd2) : e;  m = (m < 32'h200) ? (m << 2) : m;
+    e = (m < 32'h400) ? (e - 32'd1) : e;  m = (m < 32'h400) ? (m << 1) : m;
+    r = (e << 23) + (m << 13);
+    r = (f >= 32'h400) ? ((f << 13) + (32'd112 << 23)) : r;
+    r = (f >= 32'h7c00) ? ((f << 13) | FP_INF) : r;
+    r = (f == 32'd0) ? 32'd0 : r;
+    return (h & FP_SIGN) | r;
   endfunction
 endpackage

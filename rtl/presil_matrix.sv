@@ -53,8 +53,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   assign start_ready = agen_ready && wgt_in_ready && !halt;
   assign take = start_valid && start_ready;
 
-  logic row_valid, row_take, row_pad, row_end, row_last, row_first, row_half, row_bf16, row_skip,
-      can, ready_set, row_set;
+  logic row_valid, row_take, row_pad, row_end, row_last, row_first, row_half, row_float, row_fp16,
+      row_skip, can, ready_set, row_set;
   logic [ROW_BITS-1:0] row_acc;
   logic [7:0] row_pad_byte;
 
@@ -64,11 +64,12 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
 
   presil_agen u_agen (.clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc),
       .index(start_index), .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte,
-      .row_acc, .row_end, .row_last, .row_first, .row_half, .row_bf16, .row_skip, .row_depthwise,
+      .row_acc, .row_end, .row_last, .row_first, .row_half, .row_float, .row_fp16, .row_skip,
+      .row_depthwise,
       .row_emit, .row_x, .row_kx, .row_ky, .row_index(act_index));
 
-  logic arr_wgt_set, arr_wgt_bf16, arr_wgt_skip, arr_wgt_absent, arr_wgt_first, arr_wgt_depthwise,
-      arr_wgt_valid, wgt_busy;
+  logic arr_wgt_set, arr_wgt_float, arr_wgt_fp16, arr_wgt_skip, arr_wgt_absent, arr_wgt_first,
+      arr_wgt_depthwise, arr_wgt_valid, wgt_busy;
   logic [CELL_BITS-1:0] arr_wgt_cell;
 
   presil_weights u_weights (.clk, .rst, .halt, .in_valid(take), .in_ready(wgt_in_ready),
@@ -76,8 +77,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
       .block_ready(ready_set), .row_set, .rd_valid(wgt_valid), .rd_addr(wgt_addr),
       .rd_index(wgt_index), .rd_ready(wgt_ready), .arr_valid(arr_wgt_valid), .arr_set(arr_wgt_set),
       .arr_cell(arr_wgt_cell), .arr_first(arr_wgt_first), .arr_depthwise(arr_wgt_depthwise),
-      .arr_bf16(arr_wgt_bf16), .arr_skip(arr_wgt_skip), .arr_absent(arr_wgt_absent),
-      .busy(wgt_busy));
+      .arr_float(arr_wgt_float), .arr_fp16(arr_wgt_fp16), .arr_skip(arr_wgt_skip),
+      .arr_absent(arr_wgt_absent), .busy(wgt_busy));
 
   // ---- rows: two cycles from grant to data, read or not
   assign can = row_valid && ready_set && !halt;
@@ -85,7 +86,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   assign row_take = can && (row_pad || act_ready);
 
   typedef struct packed {
-    logic pad, set, first, last, half, bf16, skip, depthwise, emit;
+    logic pad, set, first, last, half, floats, fp16, skip, depthwise, emit;
     logic [2:0] kx, ky;
     logic [5:0] x;
     logic [7:0] pad_byte;
@@ -99,10 +100,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
     p2_valid <= p1_valid;
     if (row_take)
       p1 <= '{pad: row_pad, set: row_set, first: row_first, last: row_last, half: row_half,
-          bf16: row_bf16,
-              skip: row_skip, depthwise: row_depthwise, emit: row_emit, kx: row_kx, ky: row_ky,
-              x: row_x,
-              pad_byte: row_pad_byte, acc: row_acc};
+          floats: row_float, fp16: row_fp16, skip: row_skip, depthwise: row_depthwise,
+          emit: row_emit, kx: row_kx, ky: row_ky, x: row_x, pad_byte: row_pad_byte, acc: row_acc};
     if (p1_valid) p2 <= p1;
     if (rst) begin
       p1_valid <= 1'b0;
@@ -121,7 +120,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   assign row_there = p2_valid && (p2.pad || act_rvalid);
   always_comb
     for (int unsigned i = 0; i < LANES / 4; i++)
-      here[i] = p2.pad ? (p2.bf16 ? 32'd0 : {4{p2.pad_byte}}) : act_rdata[32*i +: 32];
+      here[i] = p2.pad ? (p2.floats ? 32'd0 : {4{p2.pad_byte}}) : act_rdata[32*i +: 32];
   presil_lines u_lines (.clk, .ask(p1_valid && p1.depthwise), .ask_rows(p1.ky), .ask_x(p1.x),
       .valid(row_there && p2.depthwise), .rows(p2.ky), .x(p2.x), .word(here), .above1, .above2,
       .above3, .above4, .bad(bad_line));
@@ -133,13 +132,14 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   cells_t m_q, m_wdata, q0, q1;
 
   presil_array u_array (.clk, .rst, .wgt_valid(arr_wgt_valid && wgt_rvalid), .wgt_set(arr_wgt_set),
-      .wgt_cell(arr_wgt_cell), .wgt_bf16(arr_wgt_bf16), .wgt_skip(arr_wgt_skip),
-      .wgt_absent(arr_wgt_absent), .wgt_first(arr_wgt_first), .wgt_depthwise(arr_wgt_depthwise),
+      .wgt_cell(arr_wgt_cell), .wgt_float(arr_wgt_float), .wgt_fp16(arr_wgt_fp16),
+      .wgt_skip(arr_wgt_skip), .wgt_absent(arr_wgt_absent), .wgt_first(arr_wgt_first),
+      .wgt_depthwise(arr_wgt_depthwise),
       .wgt_data(wgt_rdata[8*LANES-1:0]), .row_valid(row_there), .row_pad(p2.pad),
       .row_depthwise(p2.depthwise), .row_emit(p2.emit), .row_kx(p2.kx), .row_ky(p2.ky), .here,
-      .above1, .above2, .above3, .above4, .row_pad_byte(p2.pad_byte), .row_bf16(p2.bf16),
-      .row_skip(p2.skip), .row_set(p2.set), .row_first(p2.first), .row_last(p2.last),
-      .row_half(p2.half), .row_acc(p2.acc), .row_data(act_rdata[8*LANES-1:0]),
+      .above1, .above2, .above3, .above4, .row_pad_byte(p2.pad_byte), .row_float(p2.floats),
+      .row_fp16(p2.fp16), .row_skip(p2.skip), .row_set(p2.set), .row_first(p2.first),
+      .row_last(p2.last), .row_half(p2.half), .row_acc(p2.acc), .row_data(act_rdata[8*LANES-1:0]),
       .acc_next_re(next_re), .acc_next_half(next_half), .acc_re(m_re), .acc_half(m_half),
       .acc_raddr(m_raddr), .acc_q(m_q), .acc_we(m_we), .acc_whalf(m_whalf), .acc_waddr(m_waddr),
       .acc_wdata(m_wdata), .acc_wlast(m_wlast), .busy(array_busy));
@@ -220,8 +220,9 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
     !(acc_re && m_re && acc_half == m_half));
   c_two: cover property (@(posedge clk) disable iff (rst) held >= 3'd2);
   c_padded: cover property (@(posedge clk) disable iff (rst) row_take && row_pad);
-  c_int8: cover property (@(posedge clk) disable iff (rst) row_take && !row_bf16);
-  c_bf16: cover property (@(posedge clk) disable iff (rst) row_take && row_bf16);
+  c_int8: cover property (@(posedge clk) disable iff (rst) row_take && !row_float);
+  c_bf16: cover property (@(posedge clk) disable iff (rst) row_take && row_float && !row_fp16);
+  c_fp16: cover property (@(posedge clk) disable iff (rst) row_take && row_fp16);
   c_skip: cover property (@(posedge clk) disable iff (rst) row_take && row_skip);
   c_half0: cover property (@(posedge clk) disable iff (rst) row_take && !row_half);
   c_half1: cover property (@(posedge clk) disable iff (rst) row_take && row_half);

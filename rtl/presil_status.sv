@@ -35,7 +35,7 @@ module presil_status import presil_config_pkg::*, presil_desc_pkg::*; (
       12'h010: return BANK_WORDS;
       12'h014: return ACC_ROWS;
       12'h018: return CONFIG_HASH;
-      12'h01c: return {26'd0, 1'b1, PARITY, 4'd11};
+      12'h01c: return {25'd0, 2'b11, PARITY, 4'd11};
       12'h038: return {20'd0, active[3], active[2], active[1], active[0], 6'd0, error, busy};
       12'h03c: return {28'd0, error_code};
       12'h040: return error_index;

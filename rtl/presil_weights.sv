@@ -29,16 +29,17 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*, presil_do
   output logic [CELL_BITS-1:0] arr_cell,  /// cell of the word; depthwise: the lane
   output logic        arr_first,      /// first word of its block
   output logic        arr_depthwise,  /// a lane's weights for all cells, else all lanes of a cell
-  output logic        arr_bf16,       /// elements are bf16, else int8
+  output logic        arr_float,      /// elements are bf16 or fp16, else int8
+  output logic        arr_fp16,       /// fp16, with arr_float
   output logic        arr_skip,       /// field skip_special: infinities and NaNs count as zeros
-  output logic        arr_absent,     /// field absent: bf16 code 0x0001 contributes nothing
+  output logic        arr_absent,     /// field absent: its code contributes nothing
   output logic        busy            /// words are granted and have not all come
 );
   logic unused;
   assign unused = &desc;                 // the fields of others, too
   localparam logic [CELL_BITS-1:0] LAST_CELL = CELL_BITS'(CELLS - 1);
 
-  logic valid, bf16, skip, absent, depthwise, last_col, last_row, last_cb, grant, block_end,
+  logic valid, floats, fp16, skip, absent, depthwise, last_col, last_row, last_cb, grant, block_end,
       desc_end, load_set;
   logic [15:0] addr, row_addr, cb_left;   // row_addr: of the kernel row's first column
   logic [15:0] x_stride, y_stride;        // depthwise
@@ -60,7 +61,7 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*, presil_do
   assign in_ready = !valid || desc_end;
   assign block_ready = full != 2'd0;
 
-  logic p_valid, p_set, p_bf16, p_skip, p_absent, p_first, p_depthwise;
+  logic p_valid, p_set, p_float, p_fp16, p_skip, p_absent, p_first, p_depthwise;
   logic [CELL_BITS-1:0] p_cell, lane;
   assign lane = CELL_BITS'(kx_left - 8'd1)
       + CELL_BITS'(WINDOW) * CELL_BITS'(ky_left - 8'd1);
@@ -69,8 +70,8 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*, presil_do
   always_ff @(posedge clk) begin
     arr_valid <= p_valid;
     if (p_valid) begin
-      arr_set <= p_set; arr_cell <= p_cell; arr_bf16 <= p_bf16; arr_skip <= p_skip;
-      arr_absent <= p_absent;
+      arr_set <= p_set; arr_cell <= p_cell; arr_float <= p_float; arr_fp16 <= p_fp16;
+      arr_skip <= p_skip; arr_absent <= p_absent;
       arr_first <= p_first; arr_depthwise <= p_depthwise;
     end
     if (grant) begin
@@ -84,8 +85,8 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*, presil_do
       if (desc_end) valid <= 1'b0;
     end
     if (grant) begin
-      p_set <= load_set; p_cell <= depthwise ? lane : cell_no; p_bf16 <= bf16; p_skip <= skip;
-      p_absent <= absent;
+      p_set <= load_set; p_cell <= depthwise ? lane : cell_no; p_float <= floats; p_fp16 <= fp16;
+      p_skip <= skip; p_absent <= absent;
       p_first <= cell_no == '0; p_depthwise <= depthwise;
     end
     begun <= begun + {1'b0, grant && cell_no == '0} - {1'b0, block_done};
@@ -102,7 +103,8 @@ module presil_weights import presil_config_pkg::*, presil_desc_pkg::*, presil_do
       kx_left <= desc.kx;
       ky_left <= desc.ky;
       cb_left <= desc.ncb;
-      bf16 <= desc.dtype == DTYPE_BF16;
+      floats <= desc.dtype != DTYPE_INT8;
+      fp16 <= desc.dtype == DTYPE_FP16;
       skip <= desc.skip_special;
       absent <= desc.absent;
       depthwise <= desc.depthwise;

@@ -66,7 +66,7 @@ INLINE void v_store_uint16(uint8_t *p, VI v, unsigned count) {
 }
 INLINE void v_store_word(uint8_t *p, VI v, unsigned count) { _mm512_mask_storeu_epi32(p, first_lanes(count), v); }
 
-#include "twin_simd_bf16.h"
+#include "twin_simd_float.h"
 #include "twin_simd_depth.h"
 #include "twin_simd_post.h"
 #include "twin_simd_split.h"
@@ -155,5 +155,5 @@ static void rows_int8(const twin_dims *dims, const void *packed, const twin_rows
     }
 }
 
-const twin_kernels twin_kernels_avx512 = {"avx512",   pack_int8,  rows_int8, pack_bf16, rows_bf16,
-                                          depth_int8, depth_bf16, post_row,  split};
+const twin_kernels twin_kernels_avx512 = {"avx512",   pack_int8,   rows_int8, pack_float, rows_float,
+                                          depth_int8, depth_float, post_row,  split};

@@ -70,7 +70,8 @@ static int depthwise_badly(const presil_desc *d) {
 
 static int check_matrix(const presil_config *c, const presil_desc *d) {
     uint64_t nx = presil_matrix_nx(d), ny = presil_matrix_ny(d);
-    if (presil_matrix_dtype(d) != PRESIL_DTYPE_INT8 && presil_matrix_dtype(d) != PRESIL_DTYPE_BF16)
+    const uint32_t dtype = presil_matrix_dtype(d);
+    if (dtype != PRESIL_DTYPE_INT8 && dtype != PRESIL_DTYPE_BF16 && dtype != PRESIL_DTYPE_FP16)
         return PRESIL_ERROR_FIELD;
     if (!nx || !ny || !presil_matrix_kx(d) || !presil_matrix_ky(d) || !presil_matrix_ncb(d)) return PRESIL_ERROR_FIELD;
     if (!presil_matrix_sx(d) || !presil_matrix_sy(d) || !presil_matrix_idx(d) || !presil_matrix_idy(d))
@@ -88,16 +89,17 @@ static int rows_aligned(const presil_config *c, uint32_t e, uint32_t base, uint3
 
 static int subnormal(uint32_t f) { return !(f & 0x7f800000u) && (f & 0x007fffffu); }
 
+static int is_type(uint32_t dtype, uint32_t last) { return dtype <= last || dtype == PRESIL_DTYPE_FP16; }
+
 static int check_epilogue(const presil_config *c, const presil_desc *d) {
-    static const uint32_t bytes[4] = {1, 2, 4, 4}; /* of an element, by DTYPE_* */
     uint32_t rows = presil_epilogue_rows(d), res = presil_epilogue_res_type(d), out = presil_epilogue_out_type(d);
-    if (out > PRESIL_DTYPE_RAW32 || !rows || rows + presil_epilogue_acc_base(d) > c->acc_rows)
+    if (!is_type(out, PRESIL_DTYPE_RAW32) || !rows || rows + presil_epilogue_acc_base(d) > c->acc_rows)
         return PRESIL_ERROR_FIELD;
-    if (!rows_aligned(c, bytes[out], presil_epilogue_out_base(d), rows, presil_epilogue_out_pitch(d)))
+    if (!rows_aligned(c, twin_element_bytes(out), presil_epilogue_out_base(d), rows, presil_epilogue_out_pitch(d)))
         return PRESIL_ERROR_FIELD;
     if (presil_epilogue_res_en(d) &&
-        (res > PRESIL_DTYPE_FP32 ||
-         !rows_aligned(c, bytes[res], presil_epilogue_res_base(d), rows, presil_epilogue_res_pitch(d))))
+        (!is_type(res, PRESIL_DTYPE_FP32) ||
+         !rows_aligned(c, twin_element_bytes(res), presil_epilogue_res_base(d), rows, presil_epilogue_res_pitch(d))))
         return PRESIL_ERROR_FIELD;
     int clamps_badly = presil_epilogue_clamp_en(d) &&
                        (subnormal(presil_epilogue_clamp_lo(d)) || subnormal(presil_epilogue_clamp_hi(d)));

@@ -120,7 +120,8 @@ uint32_t presil_twin_chip_read(const presil_twin_chip *chip, uint32_t offset) {
     case PRESIL_REG_CONFIG_HASH: return c->hash;
     case PRESIL_REG_CAP_FEATURES:
         return PRESIL_CAP_FEATURES_INT8_MASK | PRESIL_CAP_FEATURES_BF16_MASK | PRESIL_CAP_FEATURES_WINDOWS_MASK |
-               PRESIL_CAP_FEATURES_RECORDS_MASK | (c->parity ? PRESIL_CAP_FEATURES_PARITY_MASK : 0u);
+               PRESIL_CAP_FEATURES_RECORDS_MASK | PRESIL_CAP_FEATURES_FP16_MASK |
+               (c->parity ? PRESIL_CAP_FEATURES_PARITY_MASK : 0u);
     case PRESIL_REG_RING_BASE_LO: return chip->ring_lo;
     case PRESIL_REG_RING_BASE_HI: return chip->ring_hi;
     case PRESIL_REG_RING_LOG2: return chip->ring_log2;

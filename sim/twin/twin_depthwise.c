@@ -63,22 +63,21 @@ static void run_rows(void *context, unsigned part, unsigned parts) {
     const matrix *m = context;
     const presil_twin *twin = m->run->twin;
     uint32_t share = (m->ny + parts - 1) / parts, from = part * share;
-    uint32_t to = from + share > m->ny ? m->ny : from + share, elements = twin->dims.lanes / (m->bf16 ? 2 : 1);
+    uint32_t to = from + share > m->ny ? m->ny : from + share, elements = twin->dims.lanes / (m->is_float ? 2 : 1);
     twin_depth row = {.count = m->nx,
                       .step = step_x(m),
                       .kx = m->kx,
                       .ky = m->ky,
                       .used = twin->dims.cells < elements ? twin->dims.cells : elements,
                       .first = m->first,
-                      .skip_special = m->skip_special,
-                      .absent = m->absent};
+                      .floats = m->floats};
     for (uint32_t p = 0; p < m->ky * m->kx; p++)
         row.weights[p / m->kx][p % m->kx] = twin->spad + (size_t)depth_weight(m, p) * twin->dims.word;
     unsigned mode = twin_float_enter(1); /* of this thread */
     for (uint32_t y = from; y < to; y++) {
         look(m, y, &row);
-        if (m->bf16)
-            twin->kernels->depth_bf16(&twin->dims, &row);
+        if (m->is_float)
+            twin->kernels->depth_float(&twin->dims, &row);
         else
             twin->kernels->depth_int8(&twin->dims, &row);
     }

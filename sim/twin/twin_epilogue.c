@@ -43,10 +43,10 @@ int twin_epilogue(twin_run *run, const presil_desc *d, uint32_t index) {
         .int_lo = presil_epilogue_int_lo(d),
         .int_hi = presil_epilogue_int_hi(d),
     };
-    static const uint32_t sizes[4] = {1, 2, 4, 4};
     uint32_t rows = presil_epilogue_rows(d), bytes = dims->words * dims->word;
     int reads_res = post.res_en && post.out_type != PRESIL_DTYPE_RAW32;
-    uint32_t e_out = sizes[post.out_type], e_res = reads_res ? sizes[post.res_type] : 0; /* else it may be anything */
+    uint32_t e_out = twin_element_bytes(post.out_type),
+             e_res = reads_res ? twin_element_bytes(post.res_type) : 0; /* else it may be anything */
     uint32_t out = presil_epilogue_out_base(d), res = presil_epilogue_res_base(d);
     const uint32_t *acc = twin->acc[presil_epilogue_half(d)] + (size_t)presil_epilogue_acc_base(d) * dims->cells_pad;
     uint8_t copy[4 * TWIN_MAX_CELLS];

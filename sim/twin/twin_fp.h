@@ -114,6 +114,27 @@ static inline uint32_t twin_f2b(uint32_t v) {
     return (v + 0x7fffu + ((v >> 16) & 1u)) >> 16;
 }
 
+static inline uint32_t twin_f2h(uint32_t v) {
+    const uint32_t sign = (v >> 16) & 0x8000u, e = twin_exponent(v), m = twin_significand(v);
+    if (twin_is_nan(v)) return 0x7e00u;
+    if (e == 255) return sign | 0x7c00u;
+    const uint32_t drop = e < 113 ? 126 - e : 13; /* bits of m below the last place of the result */
+    if (drop > 24) return sign;
+    const uint32_t rest = m & ((1u << drop) - 1), half = 1u << (drop - 1);
+    uint32_t kept = m >> drop;
+    if (rest > half || (rest == half && (kept & 1))) kept++;
+    if (e >= 113) kept += (e - 113) << 10; /* the hidden bit is the first of the exponent */
+    return sign | (kept > 0x7c00u ? 0x7c00u : kept);
+}
+
+/* The fp32 that an fp16 equals: none is subnormal there. */
+static inline uint32_t twin_h2f(uint32_t h) {
+    const uint32_t sign = (h & 0x8000u) << 16, e = (h >> 10) & 31u, m = h & 0x3ffu;
+    if (e == 31) return sign | TWIN_INF | m << 13;
+    if (e) return sign | (e + 112) << 23 | m << 13;
+    return m ? twin_round(sign, m, -24) : sign;
+}
+
 /* -1, 0, 1, or 2 when unordered; an operand with exponent field 0 is zero. */
 static inline int twin_compare(uint32_t a, uint32_t b) {
     if (twin_is_nan(a) || twin_is_nan(b)) return 2;

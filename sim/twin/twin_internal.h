@@ -15,13 +15,19 @@ typedef struct {
     uint32_t lanes, cells, cells_pad, word, words;
 } twin_dims; /* cells_pad: cells rounded up to 16; words: scratchpad words */
 
+/* What 16-bit elements are, bf16 if not fp16, and which of them count: fields of MATRIX. */
+typedef struct {
+    int fp16, skip_special, absent;
+} twin_floats;
+
 /* Rows of one weight block. rows[i]: LANES activation bytes; acc: row i at acc + i*cells_pad; add to zero instead of
  * the old value if first. */
 typedef struct {
     const uint8_t *const *rows;
     uint32_t *acc;
     uint32_t count;
-    int first, skip_special, absent;
+    int first;
+    twin_floats floats;
 } twin_rows;
 
 /* One output row of a depthwise MATRIX: output x meets with kernel position (ky, kx) the words window[ky][x*step + kx]
@@ -30,7 +36,8 @@ typedef struct {
     const uint8_t *window[TWIN_DEPTH_KERNEL][TWIN_DEPTH_ROW], *weights[TWIN_DEPTH_KERNEL][TWIN_DEPTH_KERNEL];
     uint32_t *acc;
     uint32_t count, step, kx, ky, used;
-    int first, skip_special, absent;
+    int first;
+    twin_floats floats;
 } twin_depth;
 
 /* Everything of an EPILOGUE descriptor that its rows share. bias and scale have cells_pad elements. */
@@ -47,10 +54,10 @@ typedef struct {
     const char *name;
     void (*pack_int8)(const twin_dims *dims, const uint8_t *const *weights, void *packed);
     void (*rows_int8)(const twin_dims *dims, const void *packed, const twin_rows *rows);
-    void (*pack_bf16)(const twin_dims *dims, const uint8_t *const *weights, int absent, int skip_special, void *packed);
-    void (*rows_bf16)(const twin_dims *dims, const void *packed, const twin_rows *rows);
+    void (*pack_float)(const twin_dims *dims, const uint8_t *const *weights, const twin_floats *floats, void *packed);
+    void (*rows_float)(const twin_dims *dims, const void *packed, const twin_rows *rows);
     void (*depth_int8)(const twin_dims *dims, const twin_depth *row);
-    void (*depth_bf16)(const twin_dims *dims, const twin_depth *row);
+    void (*depth_float)(const twin_dims *dims, const twin_depth *row);
     /* acc: cells values; res, out: cells elements of the descriptor's types; res may be NULL without res_en. */
     void (*post_row)(const twin_dims *dims, const twin_post *post, const uint32_t *acc, const uint8_t *res,
                      uint8_t *out);
@@ -113,8 +120,16 @@ static inline unsigned twin_alignment_bits(uint32_t lanes) {
     return 16 - log2 < 11 ? 16 - log2 : 11;
 }
 
-/* numerics.md clause 4 in integers: the dot product of n bf16, as fp32. */
-uint32_t twin_dot_bf16(const uint8_t *a, const uint8_t *w, uint32_t n, unsigned g, int absent, int skip_special);
+/* The code of a weight that `absent` makes nothing of. */
+static inline uint16_t twin_absent_code(const twin_floats *floats) { return floats->fp16 ? 0x7c01 : 1; }
+
+/* Bytes of an element of a type that EPILOGUE knows. */
+static inline uint32_t twin_element_bytes(uint32_t dtype) {
+    return dtype == PRESIL_DTYPE_INT8 ? 1 : dtype == PRESIL_DTYPE_BF16 || dtype == PRESIL_DTYPE_FP16 ? 2 : 4;
+}
+
+/* numerics.md clause 4 in integers: the dot product of n 16-bit elements, as fp32. */
+uint32_t twin_dot(const uint8_t *a, const uint8_t *w, uint32_t n, unsigned g, const twin_floats *floats);
 
 /* The same over the kernel's positions: cell c of output x of a depthwise row. */
 uint32_t twin_depth_cell(const twin_dims *dims, const twin_depth *row, uint32_t x, uint32_t c);

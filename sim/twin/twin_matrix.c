@@ -36,13 +36,14 @@ static void fields(matrix *m, twin_run *run, const presil_desc *d, uint32_t inde
         .wgt_y_stride = presil_matrix_wgt_y_stride(d),
         .acc_base = presil_matrix_acc_base(d),
         .half = presil_matrix_half(d),
-        .bf16 = presil_matrix_dtype(d) == PRESIL_DTYPE_BF16,
+        .is_float = presil_matrix_dtype(d) != PRESIL_DTYPE_INT8,
         .first = presil_matrix_first(d) != 0,
-        .skip_special = presil_matrix_skip_special(d) != 0,
-        .absent = presil_matrix_absent(d) != 0,
+        .floats = {.fp16 = presil_matrix_dtype(d) == PRESIL_DTYPE_FP16,
+                   .skip_special = presil_matrix_skip_special(d) != 0,
+                   .absent = presil_matrix_absent(d) != 0},
         .depthwise = presil_matrix_depthwise(d) != 0,
     };
-    memset(m->pad, m->bf16 ? 0 : (int)presil_matrix_pad(d), sizeof m->pad);
+    memset(m->pad, m->is_float ? 0 : (int)presil_matrix_pad(d), sizeof m->pad);
 }
 
 static inline uint32_t weight_word(const matrix *m, uint32_t cb, uint32_t ky, uint32_t kx) {
@@ -123,8 +124,7 @@ static void run_tile(const matrix *m, uint32_t from, uint32_t to, uint8_t *works
                       .acc = twin->acc[m->half] + (size_t)(m->acc_base + from) * dims->cells_pad,
                       .count = to - from,
                       .first = m->first,
-                      .skip_special = m->skip_special,
-                      .absent = m->absent};
+                      .floats = m->floats};
     for (uint32_t cb = 0; cb < m->ncb; cb++)
         for (uint32_t ky = 0; ky < m->ky; ky++)
             for (uint32_t kx = 0; kx < m->kx; kx++) {
@@ -132,9 +132,9 @@ static void run_tile(const matrix *m, uint32_t from, uint32_t to, uint8_t *works
                 for (uint32_t c = 0; c < dims->cells; c++)
                     weights[c] = twin->spad + (size_t)((word + c) & 0xffffu) * dims->word;
                 gather(m, cb, ky, kx, from, to, list);
-                if (m->bf16) {
-                    twin->kernels->pack_bf16(dims, weights, m->absent, m->skip_special, workspace);
-                    twin->kernels->rows_bf16(dims, workspace, &rows);
+                if (m->is_float) {
+                    twin->kernels->pack_float(dims, weights, &m->floats, workspace);
+                    twin->kernels->rows_float(dims, workspace, &rows);
                 } else {
                     twin->kernels->pack_int8(dims, weights, workspace);
                     twin->kernels->rows_int8(dims, workspace, &rows);

@@ -12,7 +12,8 @@ typedef struct {
     uint32_t index, nx, ny, kx, ky, ncb, idx, idy;
     int32_t sx, sy, dx, dy, ox, oy, lim_x, lim_y;
     uint32_t act_base, wgt_base, x_stride, y_stride, cb_stride, wgt_x_stride, wgt_y_stride, acc_base, half;
-    int bf16, first, skip_special, absent, depthwise;
+    int is_float, first, depthwise;
+    twin_floats floats;
     uint8_t pad[TWIN_MAX_LANES];
 } matrix;
 

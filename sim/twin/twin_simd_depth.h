@@ -46,10 +46,10 @@ typedef struct {
     VI exponent[DEPTH_POSITIONS];
 } depth_operands;
 
-INLINE void depth_decode(depth_operands *o, uint32_t at, VI code, int special) {
-    VI e = V_AND_I(V_SRL(code, 7), V_SET1(255)), zero = V_SET1(0), top = V_SET1(255);
+INLINE void depth_decode(depth_operands *o, uint32_t at, VI bits, int special) {
+    VI e = V_AND_I(V_SRL(bits, 23), V_SET1(255)), zero = V_SET1(0), top = V_SET1(255);
     o->exponent[at] = V_SELECT_EQ_I(e, top, V_SET1(special), V_SELECT_EQ_I(e, zero, V_SET1(DEPTH_ZERO), e));
-    o->value[at] = V_CAST_F(V_SELECT_EQ_I(e, top, zero, V_SLL(code, 16))); /* a special one meets only what is absent */
+    o->value[at] = V_CAST_F(V_SELECT_EQ_I(e, top, zero, bits)); /* a special one meets only what is absent */
 }
 
 INLINE void depth_weights(const twin_depth *row, uint32_t c, depth_operands *w) {
@@ -60,13 +60,15 @@ INLINE void depth_weights(const twin_depth *row, uint32_t c, depth_operands *w) 
         for (uint32_t kx = 0; kx < row->kx; kx++) {
             const uint32_t at = ky * row->kx + kx;
             VI code = v_load_uint16(row->weights[ky][kx] + 2 * (size_t)c, count), never = V_SET1(DEPTH_NEVER);
-            depth_decode(w, at, code, row->skip_special ? DEPTH_NEVER : DEPTH_SPECIAL);
-            if (row->absent) w->exponent[at] = V_SELECT_EQ_I(code, V_SET1(1), never, w->exponent[at]);
+            depth_decode(w, at, widened(code, row->floats.fp16),
+                         row->floats.skip_special ? DEPTH_NEVER : DEPTH_SPECIAL);
+            if (row->floats.absent)
+                w->exponent[at] = V_SELECT_EQ_I(code, V_SET1(twin_absent_code(&row->floats)), never, w->exponent[at]);
             w->exponent[at] = V_SELECT_EQ_I(V_LOAD_I(cells), V_SET1(0), never, w->exponent[at]);
         }
 }
 
-/* The dot products of a vector of cells; 1 if some cell needs the integer path. As row_cells in twin_simd_bf16.h. */
+/* The dot products of a vector of cells; 1 if some cell needs the integer path. As row_cells in twin_simd_float.h. */
 INLINE int depth_dot(const depth_operands *a, const depth_operands *w, uint32_t n, int32_t g, VF *dot) {
     VI emax = V_SET1(-1), sum = V_SET1(0);
     for (uint32_t i = 0; i < n; i++) emax = V_MAX_I32(emax, V_ADD_I32(a->exponent[i], w->exponent[i]));
@@ -93,17 +95,17 @@ INLINE void depth_add(const twin_depth *row, uint32_t *acc, VF dot) {
     V_STORE_F((float *)(void *)acc, V_CANONICAL(V_ADD_F(old, dot)));
 }
 
-INLINE void depth_bf16_cells(const twin_dims *dims, const twin_depth *row, uint32_t c, uint32_t rows,
-                             uint32_t columns) {
+INLINE void depth_float_cells(const twin_dims *dims, const twin_depth *row, uint32_t c, uint32_t rows, uint32_t columns,
+                              int fp16) {
     const int32_t g = (int32_t)twin_alignment_bits(dims->lanes);
-    const int special = row->skip_special ? DEPTH_ZERO : DEPTH_SPECIAL;
+    const int special = row->floats.skip_special ? DEPTH_ZERO : DEPTH_SPECIAL;
     depth_operands w, a;
     depth_weights(row, c, &w);
     for (uint32_t x = 0; x < row->count; x++) {
         for (uint32_t ky = 0; ky < rows; ky++)
             for (uint32_t kx = 0; kx < columns; kx++) {
                 const uint8_t *from = row->window[ky][x * row->step + kx];
-                depth_decode(&a, ky * columns + kx, v_load_uint16(from + 2 * (size_t)c, WIDTH), special);
+                depth_decode(&a, ky * columns + kx, widened(v_load_uint16(from + 2 * (size_t)c, WIDTH), fp16), special);
             }
         VF dot;
         if (depth_dot(&a, &w, rows * columns, g, &dot)) dot = depth_integer(dims, row, x, c);
@@ -111,15 +113,17 @@ INLINE void depth_bf16_cells(const twin_dims *dims, const twin_depth *row, uint3
     }
 }
 
-static void depth_bf16(const twin_dims *dims, const twin_depth *row) {
+static void depth_float(const twin_dims *dims, const twin_depth *row) {
     uint32_t c = 0;
     for (; c < row->used; c += WIDTH) {
-        if (row->ky == 3 && row->kx == 3) /* the common kernels, unrolled */
-            depth_bf16_cells(dims, row, c, 3, 3);
+        if (row->floats.fp16)
+            depth_float_cells(dims, row, c, row->ky, row->kx, 1);
+        else if (row->ky == 3 && row->kx == 3) /* the common kernels, unrolled */
+            depth_float_cells(dims, row, c, 3, 3, 0);
         else if (row->ky == 5 && row->kx == 5)
-            depth_bf16_cells(dims, row, c, 5, 5);
+            depth_float_cells(dims, row, c, 5, 5, 0);
         else
-            depth_bf16_cells(dims, row, c, row->ky, row->kx);
+            depth_float_cells(dims, row, c, row->ky, row->kx, 0);
     }
     for (; c < dims->cells_pad; c += WIDTH)
         for (uint32_t x = 0; x < row->count; x++)

@@ -15,6 +15,7 @@ INLINE VF residual_cells(const twin_post *post, const uint8_t *res, uint32_t at,
         return V_CANONICAL(V_MUL(V_FROM_I32(i), V_CAST_F(V_SET1((int32_t)post->res_scale))));
     }
     if (post->res_type == PRESIL_DTYPE_BF16) return V_CAST_F(V_SLL(v_load_uint16(res + 2 * (size_t)at, count), 16));
+    if (post->res_type == PRESIL_DTYPE_FP16) return V_CAST_F(widened(v_load_uint16(res + 2 * (size_t)at, count), 1));
     return V_CAST_F(v_load_word(res + 4 * (size_t)at, count));
 }
 
@@ -34,11 +35,24 @@ INLINE VI to_bf16(VF f) {
     return V_SELECT_GT_I(V_AND_I(v, V_SET1(0x7fffffff)), infinity, V_SET1(0x7fc0), rounded);
 }
 
+/* Below 2^-14 the host rounds to a multiple of 2^-24, the last place of a sum with 1/2. */
+INLINE VI to_fp16(VF f) {
+    VI v = V_CAST_I(f), magnitude = V_AND_I(v, V_SET1(0x7fffffff)), half = V_SET1(0x3f000000);
+    VI odd = V_AND_I(V_SRL(magnitude, 13), V_SET1(1)), top = V_SET1(0x7c00);
+    VI rounded = V_SRL(V_ADD_I32(V_ADD_I32(magnitude, V_SET1(0xfff - (112 << 23))), odd), 13);
+    VI small = V_SUB_I32(V_CAST_I(V_ADD_F(V_CAST_F(magnitude), V_CAST_F(half))), half);
+    rounded = V_SELECT_GT_I(V_SET1(113 << 23), magnitude, small, V_SELECT_GT_I(rounded, top, top, rounded));
+    rounded = V_ADD_I32(rounded, V_AND_I(V_SRL(v, 16), V_SET1(0x8000)));
+    return V_SELECT_GT_I(magnitude, V_SET1(0x7f800000), V_SET1(0x7e00), rounded);
+}
+
 INLINE void write_cells(const twin_post *post, VF v, uint8_t *out, uint32_t at, uint32_t count) {
     if (post->out_type == PRESIL_DTYPE_INT8)
         v_store_int8(out + at, to_int8(post, v), count);
     else if (post->out_type == PRESIL_DTYPE_BF16)
         v_store_uint16(out + 2 * (size_t)at, to_bf16(v), count);
+    else if (post->out_type == PRESIL_DTYPE_FP16)
+        v_store_uint16(out + 2 * (size_t)at, to_fp16(v), count);
     else
         v_store_word(out + 4 * (size_t)at, V_CAST_I(v), count);
 }

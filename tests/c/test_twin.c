@@ -198,7 +198,10 @@ static void test_decode_errors(void **state) {
     REFUSED(epilogue, presil_epilogue_acc_base_set(d, 1));
     REFUSED(list[0], presil_load_conv_set(d, 4));
     REFUSED(store, presil_store_conv_set(d, 1));
-    REFUSED(matrix, presil_matrix_dtype_set(d, PRESIL_DTYPE_FP16));
+    REFUSED(matrix, presil_matrix_dtype_set(d, PRESIL_DTYPE_FP32));
+    REFUSED(matrix, presil_matrix_dtype_set(d, PRESIL_DTYPE_INT32));
+    REFUSED(matrix, presil_matrix_dtype_set(d, PRESIL_DTYPE_FP8_E4M3));
+    REFUSED(epilogue, presil_epilogue_out_type_set(d, PRESIL_DTYPE_INT32));
     REFUSED(epilogue, presil_epilogue_out_type_set(d, PRESIL_DTYPE_INT4));
     REFUSED(list[0], d->w[31] = 1u << 31);
     REFUSED(matrix, d->w[1] = 1u << 20); /* a token of an engine that isn't there */
@@ -286,6 +289,8 @@ int main(void) {
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_dot_product),
         cmocka_unit_test(test_dot_product_specials),
+        cmocka_unit_test(test_fp16_conversion),
+        cmocka_unit_test(test_dot_product_fp16),
         cmocka_unit_test(test_float_mode_of_caller),
         cmocka_unit_test(test_tile),
         cmocka_unit_test(test_load_padding),

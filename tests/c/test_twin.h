@@ -18,5 +18,7 @@ void test_operations(void **state);
 void test_split(void **state);
 void test_dot_product(void **state);
 void test_dot_product_specials(void **state);
+void test_fp16_conversion(void **state);
+void test_dot_product_fp16(void **state);
 void test_float_mode_of_caller(void **state);
 #endif

@@ -20,7 +20,7 @@ static const char *const kernel_names[] = {"generic", "avx2", "avx512"};
 
 /* One that begins its rows. */
 static presil_desc depthwise(int bf16, uint32_t nx, uint32_t ny, uint32_t kx, uint32_t ky) {
-    presil_desc d = square_matrix(bf16, 1, 1, 1, ACT, 3, 0, 1);
+    presil_desc d = square_matrix((uint32_t)bf16, 1, 1, 1, ACT, 3, 0, 1);
     presil_matrix_depthwise_set(&d, 1);
     presil_matrix_nx_set(&d, nx);
     presil_matrix_ny_set(&d, ny);

@@ -14,7 +14,7 @@
 #include "twin_internal.h"
 #include "twin_lists.h"
 
-#define ROUNDS 120
+#define ROUNDS 180
 
 static const char *const names[] = {"avx2", "avx512"};
 static unsigned skipped;
@@ -47,12 +47,30 @@ static uint16_t random_bf16(uint64_t *state, unsigned kind) {
     }
 }
 
+/* fp16 of several kinds: near each other, far apart, subnormal, zeros and the code of an absent weight, specials. */
+static uint16_t random_fp16(uint64_t *state, unsigned kind) {
+    const uint32_t sign = below(state, 2) << 15,
+                   fraction = below(state, 3) ? below(state, 1024) : below(state, 2) * 1023;
+    switch (kind) {
+    case 0: return (uint16_t)(sign | (12 + below(state, 6)) << 10 | fraction);
+    case 1: return (uint16_t)(sign | (below(state, 4) ? below(state, 4) << 10 : 0) | fraction);
+    case 2: return (uint16_t)(sign | (1 + below(state, 30)) << 10 | fraction);
+    case 3: return (uint16_t)(sign | 1u << below(state, 10)); /* subnormals of one bit */
+    case 4: return (uint16_t)next_random(state);
+    case 5: return (uint16_t)(sign | (26 + below(state, 5)) << 10 | fraction);
+    case 6: return (uint16_t)(below(state, 2) ? sign : 0x7c01u);
+    default:
+        return (uint16_t)(below(state, 40) ? sign | (12 + below(state, 6)) << 10 | fraction
+                                           : sign | 0x7c00u | fraction * below(state, 2));
+    }
+}
+
 /* Each word of the scratchpad holds one kind of values, chosen for a stretch of words. */
-static void fill_spad(presil_twin *twin, const presil_config *config, int bf16, uint64_t seed) {
+static void fill_spad(presil_twin *twin, const presil_config *config, uint32_t dtype, uint64_t seed) {
     size_t bytes;
     uint8_t *spad = presil_twin_scratchpad(twin, &bytes);
     presil_twin_scramble(twin, seed);
-    if (!bf16) return;
+    if (dtype == PRESIL_DTYPE_INT8) return;
     uint64_t state = seed;
     unsigned kind = 0, everywhere = below(&state, 4) ? 0 : 8 + below(&state, 3);
     for (size_t i = 0; i < bytes; i += 2) {
@@ -60,14 +78,14 @@ static void fill_spad(presil_twin *twin, const presil_config *config, int bf16, 
             kind = everywhere;
         else if (i % (config->word_bytes * 16u) == 0)
             kind = below(&state, 3) ? 0 : below(&state, 8);
-        uint16_t v = random_bf16(&state, kind);
+        uint16_t v = dtype == PRESIL_DTYPE_FP16 ? random_fp16(&state, kind) : random_bf16(&state, kind);
         memcpy(spad + i, &v, 2);
     }
 }
 
-static presil_desc random_matrix(const presil_config *c, uint64_t *state, int bf16) {
+static presil_desc random_matrix(const presil_config *c, uint64_t *state, uint32_t dtype) {
     uint32_t words = c->banks * c->bank_words;
-    presil_desc d = square_matrix(bf16, 1, 1, 1, below(state, words / 2), 0, 0, 1);
+    presil_desc d = square_matrix(dtype, 1, 1, 1, below(state, words / 2), 0, 0, 1);
     uint32_t k = 1 + below(state, 3), blocks = 1 + below(state, 3), area = c->acc_rows < 40 ? c->acc_rows : 40;
     uint32_t nx = 1 + below(state, 9), ny = 1 + below(state, area / nx);
     presil_matrix_nx_set(&d, nx);
@@ -116,12 +134,14 @@ static uint32_t random_fp32(uint64_t *state) {
 }
 
 static presil_desc random_epilogue(const presil_config *c, uint64_t *state, int acc_fp32, uint32_t wait) {
-    static const uint32_t sizes[4] = {1, 2, 4, 4};
-    uint32_t rows = 1 + below(state, c->acc_rows < 30 ? c->acc_rows : 30), out_type = below(state, 4),
-             res_type = below(state, 3);
+    static const uint32_t types[] = {PRESIL_DTYPE_INT8, PRESIL_DTYPE_BF16, PRESIL_DTYPE_FP32, PRESIL_DTYPE_FP16,
+                                     PRESIL_DTYPE_RAW32},
+                          sizes[] = {1, 2, 4, 2, 4};
+    uint32_t rows = 1 + below(state, c->acc_rows < 30 ? c->acc_rows : 30), out = below(state, 5), res = below(state, 4),
+             out_type = types[out], res_type = types[res];
     uint32_t word = c->word_bytes, half = c->banks * c->bank_words / 2;
-    uint32_t pitch = (c->cells * sizes[out_type] + word - 1) / word * word,
-             res_pitch = (c->cells * sizes[res_type] + word - 1) / word * word;
+    uint32_t pitch = (c->cells * sizes[out] + word - 1) / word * word,
+             res_pitch = (c->cells * sizes[res] + word - 1) / word * word;
     presil_desc d = plain_epilogue(rows, acc_fp32, out_type, (half + below(state, 100)) * word, pitch, wait, 0);
     presil_epilogue_half_set(&d, below(state, 2));
     presil_epilogue_acc_base_set(&d, below(state, c->acc_rows - rows + 1));
@@ -176,21 +196,23 @@ static void kernels_agree(const presil_config *c, const char *name, int threads)
     }
     presil_twin_threads(b, (unsigned)threads);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        int bf16 = (int)below(&state, 4) > 0;
+        static const uint32_t kinds[] = {PRESIL_DTYPE_INT8, PRESIL_DTYPE_BF16, PRESIL_DTYPE_FP16};
+        static const char *const kind_names[] = {"int8", "bf16", "fp16"};
+        const uint32_t kind = below(&state, 3), dtype = kinds[kind];
         uint64_t seed = next_random(&state);
-        fill_spad(a, c, bf16, seed);
-        fill_spad(b, c, bf16, seed);
-        presil_desc list[6] = {random_matrix(c, &state, bf16), random_matrix(c, &state, bf16)};
+        fill_spad(a, c, dtype, seed);
+        fill_spad(b, c, dtype, seed);
+        presil_desc list[6] = {random_matrix(c, &state, dtype), random_matrix(c, &state, dtype)};
         for (int i = 0; i < 2; i++)
             if (below(&state, 3) == 0) make_depthwise(&list[i], &state);
         uint32_t whole = 4 * c->cells, word = c->word_bytes, pitch = (whole + word - 1) / word * word;
-        list[2] = random_epilogue(c, &state, bf16, TOKEN(MATRIX, 0));
-        list[3] = random_epilogue(c, &state, bf16, TOKEN(MATRIX, 0));
-        list[4] = plain_epilogue(c->acc_rows, bf16, PRESIL_DTYPE_RAW32, 0, pitch, 0, 0);
+        list[2] = random_epilogue(c, &state, dtype != 0, TOKEN(MATRIX, 0));
+        list[3] = random_epilogue(c, &state, dtype != 0, TOKEN(MATRIX, 0));
+        list[4] = plain_epilogue(c->acc_rows, dtype != 0, PRESIL_DTYPE_RAW32, 0, pitch, 0, 0);
         list[5] = list[4];
         presil_epilogue_half_set(&list[5], 1);
         size_t count = (size_t)c->acc_rows * pitch <= (size_t)c->banks * c->bank_words * word ? 6 : 4;
-        snprintf(what, sizeof what, "%s on %s, %s", name, c->name, bf16 ? "bf16" : "int8");
+        snprintf(what, sizeof what, "%s on %s, %s", name, c->name, kind_names[kind]);
         compare(a, b, list, 4, what, round);
         compare(a, b, list + 4, count - 4, what, round); /* all accumulators */
         finished++;

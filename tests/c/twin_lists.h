@@ -60,11 +60,12 @@ static inline presil_desc row_store(uint64_t address, uint32_t rows, uint32_t by
     return d;
 }
 
-/* A convolution tile with h x h inputs and outputs, kernel k x k (same padding), activations [y][x][block]. */
-static inline presil_desc square_matrix(int bf16, uint32_t h, uint32_t k, uint32_t blocks, uint32_t act_base,
+/* dtype: PRESIL_DTYPE_INT8 (0), _BF16 (1) or _FP16. A convolution tile with h x h inputs and outputs, kernel k x k
+ * (same padding), activations [y][x][block]. */
+static inline presil_desc square_matrix(uint32_t dtype, uint32_t h, uint32_t k, uint32_t blocks, uint32_t act_base,
                                         uint32_t wgt_base, uint32_t wait, uint32_t signal) {
     presil_desc m = command(PRESIL_OPCODE_MATRIX, wait, signal);
-    presil_matrix_dtype_set(&m, bf16 ? PRESIL_DTYPE_BF16 : PRESIL_DTYPE_INT8);
+    presil_matrix_dtype_set(&m, dtype);
     presil_matrix_first_set(&m, 1);
     presil_matrix_act_base_set(&m, act_base);
     presil_matrix_wgt_base_set(&m, wgt_base);
@@ -92,7 +93,7 @@ static inline presil_desc square_matrix(int bf16, uint32_t h, uint32_t k, uint32
 static inline presil_desc plain_epilogue(uint32_t rows, int acc_fp32, uint32_t out_type, uint32_t out_base,
                                          uint32_t out_pitch, uint32_t wait, uint32_t signal) {
     presil_desc p = command(PRESIL_OPCODE_EPILOGUE, wait, signal);
-    presil_epilogue_acc_fp32_set(&p, (uint32_t)acc_fp32);
+    presil_epilogue_acc_fp32_set(&p, acc_fp32 != 0);
     presil_epilogue_out_type_set(&p, out_type);
     presil_epilogue_rows_set(&p, rows);
     presil_epilogue_out_base_set(&p, out_base);

@@ -5,11 +5,12 @@ Every byte and accumulator cell has a defined flag. An undefined operand makes a
 the same for all its values; what was read undefined is noted in memory.undefined.
 """
 
+from functools import cache
 from itertools import product
 
 from . import fast, layout, numerics
 
-ELEMENT_BYTES = {"INT8": 1, "BF16": 2, "FP32": 4, "RAW32": 4}
+ELEMENT_BYTES = {"INT8": 1, "BF16": 2, "FP16": 2, "FP32": 4, "RAW32": 4}
 WORD_SPACE = 1 << 16
 DRAM_MASK = (1 << 40) - 1
 
@@ -22,8 +23,14 @@ class ChipError(Exception):
         self.code, self.address = code, address
 
 
-def is_bf16(d):
-    return d.dtype == layout.enum("DTYPE", "BF16")
+@cache
+def formats():
+    return {layout.enum("DTYPE", name): form for name, form in numerics.FORMATS.items()}
+
+
+def operand_format(d):
+    """The numerics.Format of a MATRIX's operands; None of int8."""
+    return formats().get(d.dtype)
 
 
 # --- LOAD (section 2) -------------------------------------------------------------------------
@@ -134,7 +141,7 @@ def matrix(d, memory):
 
 
 def matrix_block(d, memory, weights, cb, ky, kx, first):
-    pad = Operand(d, [(0 if is_bf16(d) else d.pad, 1)] * memory.config.lanes)
+    pad = Operand(d, pad_word(d, memory))
     for y in range(d.ny):
         for x in range(d.nx):
             ux, uy = d.ox + x * d.sx + kx * d.dx, d.oy + y * d.sy + ky * d.dy
@@ -155,10 +162,14 @@ def matrix_block(d, memory, weights, cb, ky, kx, first):
                 row[c] = accumulate(d, 0 if first else row[c], activation, weight)
 
 
+def pad_word(d, memory):
+    return [(0 if operand_format(d) else d.pad, 1)] * memory.config.lanes
+
+
 def depthwise(d, memory):
     """Cell c has element c of every word, its lanes are the kernel's positions. None of the weights and none of the
     window is left unread."""
-    element, step_x, step_y = 2 if is_bf16(d) else 1, d.sx // d.dx, d.sy // d.dy
+    element, step_x, step_y = 2 if operand_format(d) else 1, d.sx // d.dx, d.sy // d.dy
     columns, rows = (d.nx - 1) * step_x + d.kx, (d.ny - 1) * step_y + d.ky
     offsets = [ky * d.wgt_y_stride + kx * d.wgt_x_stride for ky, kx in product(range(d.ky), range(d.kx))]
     weights = [memory.read_word((d.wgt_base + at) % WORD_SPACE) for at in offsets]
@@ -182,25 +193,25 @@ def window_word(d, memory, i, j):
     ux, uy = d.ox + i * d.dx, d.oy + j * d.dy
     if 0 <= ux < d.lim_x and 0 <= uy < d.lim_y:
         return memory.read_word((d.act_base + ux * d.x_stride + uy * d.y_stride) % WORD_SPACE)
-    return [(0 if is_bf16(d) else d.pad, 1)] * memory.config.lanes
+    return pad_word(d, memory)
 
 
 class Operand:
-    """One word of LANES bytes as lanes: codes, their defined flags, and decoded bf16."""
+    """One word of LANES bytes as lanes: codes, their defined flags, and decoded floats."""
 
     def __init__(self, d, content):
-        size = 2 if is_bf16(d) else 1
+        form = operand_format(d)
+        size = 2 if form else 1
         self.codes = [
             content[i][0] | (content[i + 1][0] << 8 if size == 2 else 0) for i in range(0, len(content), size)
         ]
         self.defined = [all(flag for _, flag in content[i : i + size]) for i in range(0, len(content), size)]
         self.all_defined = all(self.defined)
-        if is_bf16(d):
-            self.special = any(numerics.is_special16(c) for c in self.codes)
-            self.significands, self.exponents = (
-                [fast.SIGNIFICAND[c] for c in self.codes],
-                [fast.EXPONENT[c] for c in self.codes],
-            )
+        if form:
+            table = fast.TABLES[form.name]
+            self.special = any(table.special[c] for c in self.codes)
+            self.significands = [table.significand[c] for c in self.codes]
+            self.exponents = [table.exponent[c] for c in self.codes]
         else:
             self.values = [fast.INT8[c] for c in self.codes]
 
@@ -210,18 +221,21 @@ def accumulate(d, acc, a, w, guard=None):
     it is not that of as many lanes."""
     if acc is None:
         return None
+    form = operand_format(d)
     if not (a.all_defined and w.all_defined):
         lanes = known_lanes(d, a, w)
         if lanes is None:
             return None
         codes_a, codes_w = [[lane[side] for lane in lanes] for side in (0, 1)]
-        if is_bf16(d):
-            return fast.add(acc, numerics.bf16_dot(codes_a, codes_w, bool(d.skip_special), bool(d.absent), guard))
+        if form:
+            v = numerics.float_dot(form, codes_a, codes_w, bool(d.skip_special), bool(d.absent), guard)
+            return fast.add(acc, v)
         return numerics.int8_dot(codes_a, codes_w, acc) & 0xFFFFFFFF
-    if not is_bf16(d):
+    if not form:
         return (acc + sum(map(int.__mul__, a.values, w.values))) & 0xFFFFFFFF
     if a.special or w.special:
-        return fast.add(acc, numerics.bf16_dot(a.codes, w.codes, bool(d.skip_special), bool(d.absent), guard))
+        v = numerics.float_dot(form, a.codes, w.codes, bool(d.skip_special), bool(d.absent), guard)
+        return fast.add(acc, v)
     guard = numerics.guard_bits(len(a.codes)) if guard is None else guard
     return fast.add(acc, fast.dot(a.significands, a.exponents, w.significands, w.exponents, guard))
 
@@ -230,15 +244,14 @@ def known_lanes(d, a, w):
     """[(a, w)] with each lane that has an undefined operand but contributes nothing whatever it is replaced by (0,
     0); None if one may
     contribute."""
-    out = []
+    out, form = [], operand_format(d)
     for x, x_defined, y, y_defined in zip(a.codes, a.defined, w.codes, w.defined):
         if x_defined and y_defined:
             out.append((x, y))
             continue
-        if is_bf16(d):
-            nothing = (d.absent and y_defined and y == numerics.ABSENT) or (
-                d.skip_special
-                and ((x_defined and numerics.is_special16(x)) or (y_defined and numerics.is_special16(y)))
+        if form:
+            nothing = (d.absent and y_defined and y == form.absent) or (
+                d.skip_special and ((x_defined and form.special(x)) or (y_defined and form.special(y)))
             )
         else:
             nothing = (x_defined and x == 0) or (y_defined and y == 0)

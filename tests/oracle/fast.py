@@ -3,27 +3,49 @@
 equal to oracle.numerics. Floating values that are finite are pairs (integer, exponent): integer * 2^exponent.
 """
 
+from typing import NamedTuple
+
 from . import numerics
 
 EXP0 = -4096  # exponent of a zero operand: any product with it is far below every other, and its significand is 0
 
 
-def decode_table():
-    """For every bf16 code (signed significand, exponent field); zeros and specials have significand 0 and exponent
-    EXP0."""
-    table = []
-    for code in range(1 << 16):
-        exponent, magnitude = code >> 7 & 255, 128 + (code & 127)
-        if exponent in (0, 255):
-            table.append((0, EXP0))
-        else:
-            table.append((-magnitude if code >> 15 else magnitude, exponent))
-    return table
+class Table(NamedTuple):
+    """By code: significand of 11 bits with its sign, exponent field in fp32, whether it is infinite or NaN; zeros and
+    specials have significand 0 and exponent EXP0."""
+
+    significand: list
+    exponent: list
+    special: list
 
 
-DECODED = decode_table()
-SIGNIFICAND = [m for m, _ in DECODED]
-EXPONENT = [e for _, e in DECODED]
+def bf16_parts(code):
+    """(significand, exponent field in fp32) of a magnitude; None for a special."""
+    exponent = code >> 7
+    if exponent == 255:
+        return None
+    return (1024 + 8 * (code & 127), exponent) if exponent else (0, EXP0)
+
+
+def fp16_parts(code):
+    exponent, fraction = code >> 10, code & 1023
+    if exponent == 31:
+        return None
+    if exponent:
+        return 1024 + fraction, exponent + 112
+    shift = 11 - fraction.bit_length()
+    return (fraction << shift, 113 - shift) if fraction else (0, EXP0)
+
+
+def table(parts):
+    """The Table of a 16-bit format."""
+    found = [parts(code) for code in range(1 << 15)]
+    magnitudes, exponents = zip(*(p or (0, EXP0) for p in found))
+    special = [p is None for p in found]
+    return Table([*magnitudes, *(-m for m in magnitudes)], list(exponents) * 2, special * 2)
+
+
+TABLES = {"BF16": table(bf16_parts), "FP16": table(fp16_parts)}
 INT8 = [numerics.signed(code, 8) for code in range(256)]
 
 
@@ -144,18 +166,17 @@ def round_term(value, unit):
 
 
 def dot(ma, ea, mw, ew, guard):
-    """numerics.bf16_dot of a block without specials, from the decoded significands and exponents of both operands;
-    absent weights are
-    given as zeros."""
+    """numerics.float_dot of a block without specials, from a Table's significands and exponents of both operands;
+    absent weights are given as zeros."""
     exponents = [x + y for x, y in zip(ea, ew)]
-    emax = max(exponents)
+    emax, up = max(exponents), guard - 6
     if emax < 0:
         return 0
     total = 0
     for x, y, e in zip(ma, mw, exponents):
         product = x * y
         if product > 0:
-            total += ((product << guard >> emax - e) + 1) >> 1
+            total += ((product << up >> emax - e) + 1) >> 1
         elif product:
-            total -= ((-product << guard >> emax - e) + 1) >> 1
+            total -= ((-product << up >> emax - e) + 1) >> 1
     return round_scaled(total, emax - 267 - guard) if total else 0

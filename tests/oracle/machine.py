@@ -14,12 +14,13 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
-from . import layout
-from .engines import ENGINES, ChipError
+from . import layout, numerics
+from .engines import ELEMENT_BYTES, ENGINES, ChipError
 
 QUEUE = 4  # descriptors an engine's queue holds
 TOKEN_LIMIT = 255
 WINDOW_PAGE, WINDOW_ENABLE, WINDOW_READ, WINDOW_WRITE = (1 << 28) - 1, 1 << 28, 1 << 29, 1 << 30
+OPERAND_TYPES = ("INT8", *numerics.FORMATS)
 OWNERS = ("LOAD", "MATRIX", "EPILOGUE", "STORE")  # of the token counters, four each
 
 
@@ -154,11 +155,16 @@ def broken_limit(d, config):
     """FIELD of section 1, beyond zero counts."""
     if d.kind == "NOP":
         return bool(d.wait or d.signal)
-    if d.kind == "MATRIX" and d.dtype not in (layout.enum("DTYPE", "INT8"), layout.enum("DTYPE", "BF16")):
+    if d.kind == "MATRIX" and d.dtype not in types(OPERAND_TYPES):
         return True
     if d.kind == "MATRIX":
         return d.nx * d.ny + d.acc_base > config.acc_rows or bool(d.depthwise) and broken_depthwise(d)
     return {"LOAD": broken_load, "STORE": broken_store, "EPILOGUE": broken_epilogue}[d.kind](d, config)
+
+
+def types(names):
+    """{code: bytes of an element} of the types that a field may have."""
+    return {layout.enum("DTYPE", name): ELEMENT_BYTES[name] for name in names}
 
 
 def broken_depthwise(d):
@@ -201,11 +207,12 @@ def broken_store(d, config):
 
 
 def broken_epilogue(d, config):
-    if d.out_type > 3 or d.rows + d.acc_base > config.acc_rows:
+    out, res = types(numerics.OUT_TYPES).get(d.out_type), types(numerics.RES_TYPES).get(d.res_type)
+    if out is None or d.rows + d.acc_base > config.acc_rows:
         return True
-    if broken_rows(d.rows, (1, 2, 4, 4)[d.out_type], d.out_base, d.out_pitch, config):
+    if broken_rows(d.rows, out, d.out_base, d.out_pitch, config):
         return True
-    if d.res_en and (d.res_type > 2 or broken_rows(d.rows, (1, 2, 4)[d.res_type], d.res_base, d.res_pitch, config)):
+    if d.res_en and (res is None or broken_rows(d.rows, res, d.res_base, d.res_pitch, config)):
         return True
     return bool(d.clamp_en) and any(0 < f & 0x7FFFFFFF < 0x800000 for f in (d.clamp_lo, d.clamp_hi))
 

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/numerics.md, clause by clause, on bit patterns held in Python ints and computed with fractions.Fraction.
 
-Every floating operand and result is a non-negative int: 32 bits for fp32, 16 for bf16. int8 and int32 operands may be
+Every floating operand and result is a non-negative int: 32 bits for fp32, 16 for bf16 and fp16. int8 and int32 operands may be
 given signed or as bit patterns; int32 results are signed. Nothing here is written for speed (oracle.fast is).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 NAN32, INF32, SIGN32 = 0x7FC00000, 0x7F800000, 0x80000000
 NAN16, INF16, MAX16, ABSENT = 0x7FC0, 0x7F80, 0x7F7F, 0x0001
-OUT_TYPES = ("INT8", "BF16", "FP32", "RAW32")
-RES_TYPES = ("INT8", "BF16", "FP32")
+NAN_FP16, INF_FP16, ABSENT_FP16 = 0x7E00, 0x7C00, 0x7C01
+OUT_TYPES = ("INT8", "BF16", "FP32", "RAW32", "FP16")
+RES_TYPES = ("INT8", "BF16", "FP32", "FP16")
 
 
 def signed(value, bits):
@@ -59,6 +62,23 @@ def widen(bits16):
 def value16(bits):
     """Section 1: the exact value of a finite bf16 operand."""
     return value32(widen(bits))
+
+
+def value_fp16(bits):
+    """Section 1: the exact value of a finite fp16 operand, subnormals kept."""
+    exponent, fraction = bits >> 10 & 31, bits & 1023
+    assert exponent != 31, "no value"
+    units = 1024 + fraction << exponent - 1 if exponent else fraction
+    return Fraction(-units if bits >> 15 else units, 1 << 24)
+
+
+@cache
+def h2f(bits):
+    """Section 1: the fp32 pattern that an fp16 operand equals."""
+    sign = bits >> 15 & 1
+    if bits & 0x7FFF > INF_FP16:
+        return NAN32
+    return inf32(sign) if bits & 0x7FFF == INF_FP16 else round32(value_fp16(bits), zero_sign=sign)
 
 
 def zero32(sign):
@@ -144,6 +164,21 @@ def f2b(v):
     return round32(value32(v), zero_sign=sign32(v), precision=8) >> 16
 
 
+def f2h(v):
+    """2.6: fp32 to fp16."""
+    if is_nan32(v):
+        return NAN_FP16
+    return sign32(v) << 15 | (INF_FP16 if is_inf32(v) else magnitude_fp16(abs(value32(v))))
+
+
+def magnitude_fp16(magnitude):
+    """2.6: the code of a magnitude; a subnormal one is its own number of units, and 2^-14 follows the largest."""
+    if magnitude < Fraction(2) ** -14:
+        return round(magnitude * (1 << 24))
+    exponent, significand = round_bits(magnitude, 11)
+    return INF_FP16 if exponent > 15 else (exponent + 15) << 10 | significand - 1024
+
+
 def less(a, b):
     """a < b as IEEE 754 orders them: false with a NaN, -0 equals +0 (isa.md section 5 step 5)."""
 
@@ -167,18 +202,36 @@ def guard_bits(n):
     return min(11, 16 - (n - 1).bit_length())
 
 
-def bf16_dot(a, w, skip_special=False, absent=False, guard=None):
-    """4.1-4.6: the fp32 value v of one block of n = len(a) lanes. guard: G, where it is not that of n lanes."""
-    lanes = [(x, y) for x, y in zip(a, w, strict=True) if bf16_counts(x, y, skip_special, absent)]
-    special = bf16_special(lanes)
+@dataclass(frozen=True)
+class Format:
+    """What distinguishes the floating operands of section 4."""
+
+    name: str
+    widen: Callable  # a code to the fp32 pattern that it equals
+    absent: int  # 4.1: the code of an absent weight
+
+    def special(self, code):
+        """Infinity or NaN."""
+        return self.widen(code) >> 23 & 255 == 255
+
+
+BF16, FP16 = Format("BF16", widen, ABSENT), Format("FP16", h2f, ABSENT_FP16)
+FORMATS = {f.name: f for f in (BF16, FP16)}
+
+
+def float_dot(form, a, w, skip_special=False, absent=False, guard=None):
+    """4.1-4.6: the fp32 value v of one block of n = len(a) lanes of a Format. guard: G, where it is not that of n
+    lanes."""
+    lanes = [(x, y) for x, y in zip(a, w, strict=True) if counts(form, x, y, skip_special, absent)]
+    wide = [(form.widen(x), form.widen(y)) for x, y in lanes]
+    special = special_dot(wide)
     if special is not None:
         return special
     # 4.3: exact products; a zero operand has M = 0
     terms = []
-    for x, y in lanes:
-        ex, ey = x >> 7 & 255, y >> 7 & 255
-        m = (128 + (x & 127) if ex else 0) * (128 + (y & 127) if ey else 0)
-        terms.append((x >> 15 ^ y >> 15, m, ex + ey))
+    for x, y in wide:
+        (ex, mx), (ey, my) = significand11(x), significand11(y)
+        terms.append((sign32(x) ^ sign32(y), mx * my, ex + ey))
     emax = max((e for _, m, e in terms if m), default=None)
     if emax is None:
         return zero32(0)
@@ -186,24 +239,39 @@ def bf16_dot(a, w, skip_special=False, absent=False, guard=None):
     g, total = guard_bits(len(a)) if guard is None else guard, 0
     for sign, m, e in terms:
         d = emax - e
-        t = 0 if not m or d >= 28 else ((m << g >> d) + 1) >> 1
+        t = 0 if not m or d >= 28 else ((m << g - 6 >> d) + 1) >> 1
         total += -t if sign else t
     assert abs(total) < 1 << 31
     return round32(total * Fraction(2) ** (emax - 268 - (g - 1)))  # 4.6
 
 
-def bf16_counts(x, y, skip_special, absent):
+def bf16_dot(a, w, skip_special=False, absent=False, guard=None):
+    return float_dot(BF16, a, w, skip_special, absent, guard)
+
+
+def fp16_dot(a, w, skip_special=False, absent=False, guard=None):
+    return float_dot(FP16, a, w, skip_special, absent, guard)
+
+
+def significand11(bits):
+    """4.3: (E, M) of a finite operand in fp32, whose significand has at most 11 bits."""
+    exponent, fraction = bits >> 23 & 255, bits & 0x7FFFFF
+    assert exponent == 0 or fraction & 0x1FFF == 0
+    return (exponent, 1024 + (fraction >> 13)) if exponent else (0, 0)
+
+
+def counts(form, x, y, skip_special, absent):
     """4.1: whether a lane contributes at all."""
-    if absent and y == ABSENT:
+    if absent and y == form.absent:
         return False
-    return not (skip_special and (is_special16(x) or is_special16(y)))
+    return not (skip_special and (form.special(x) or form.special(y)))
 
 
-def bf16_special(lanes):
-    """4.2: the result if a lane has a NaN or an infinity, else None."""
+def special_dot(wide):
+    """4.2: the result if a lane (two fp32 patterns) has a NaN or an infinity, else None."""
     signs = set()
-    for x, y in lanes:
-        product = mul(widen(x), widen(y)) if is_special16(x) or is_special16(y) else 0
+    for x, y in wide:
+        product = mul(x, y) if 255 in (x >> 23 & 255, y >> 23 & 255) else 0
         if is_nan32(product):
             return NAN32
         if is_inf32(product):
@@ -213,7 +281,7 @@ def bf16_special(lanes):
     return NAN32 if len(signs) == 2 else inf32(signs.pop())
 
 
-def bf16_accumulate(acc, v, first=False):
+def float_accumulate(acc, v, first=False):
     """4.7: acc = add(first ? +0 : acc, v)."""
     return add(zero32(0) if first else acc, v)
 
@@ -293,7 +361,7 @@ def residual(bits, e):
     """Step 4: the fp32 pattern of a residual element."""
     if e.res_type == "INT8":
         return mul(i2f(int32(signed(bits, 8) - e.res_zp)), e.res_scale)
-    return widen(bits) if e.res_type == "BF16" else bits
+    return FORMATS[e.res_type].widen(bits) if e.res_type in FORMATS else bits
 
 
 def convert(v, e):
@@ -302,6 +370,8 @@ def convert(v, e):
         return v
     if e.out == "BF16":
         return f2b(v)
+    if e.out == "FP16":
+        return f2h(v)
     i = int32(f2i(v) + e.out_zp)
     i = e.int_lo if i < e.int_lo else e.int_hi if i > e.int_hi else i
     return i & 0xFF

@@ -2,8 +2,8 @@
 """conv2d and matmul as numerics.md defines them, for all output elements or a sample.
 
 Data are nested sequences of ints (lists, tuples, or integer numpy arrays used as containers): bit patterns of
-`dtype`, int8 also signed. dtype: "int8", "bf16", "fp32" (six passes) or "fp32_bf16" (fp32 operands, pass (0,0)
-alone). The result is a list of bit patterns of epilogue.out, in the order of `elements`, or of all coordinates in
+`dtype`, int8 also signed. dtype: "int8", "bf16", "fp16", "fp32" (six passes) or "fp32_bf16" (fp32 operands, pass
+(0,0) alone). The result is a list of bit patterns of epilogue.out, in the order of `elements`, or of all coordinates in
 row-major order.
 """
 
@@ -15,8 +15,8 @@ from .order import Reduction
 
 # (a term, w term) of the passes, section 5 "fp32 operators"
 FP32_PASSES = ((2, 0), (1, 1), (0, 2), (1, 0), (0, 1), (0, 0))
-PASSES = {"bf16": ((0, 0),), "fp32_bf16": ((0, 0),), "fp32": FP32_PASSES}
-ELEMENT_BYTES = {"int8": 1, "bf16": 2, "fp32": 2, "fp32_bf16": 2}
+PASSES = {"bf16": ((0, 0),), "fp16": ((0, 0),), "fp32_bf16": ((0, 0),), "fp32": FP32_PASSES}
+ELEMENT_BYTES = {"int8": 1, "bf16": 2, "fp16": 2, "fp32": 2, "fp32_bf16": 2}
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,19 @@ def int8_lanes(values):
     return Lanes([[numerics.signed(int(v), 8) for v in values]])
 
 
-def bf16_lanes(terms):
+def operand_format(dtype):
+    """The numerics.Format that the array sees; None of int8."""
+    return {"int8": None, "fp16": numerics.FP16}.get(dtype, numerics.BF16)
+
+
+def float_lanes(terms, form):
     """Lanes of one code list a term."""
+    table = fast.TABLES[form.name]
     return Lanes(
         terms,
-        [[fast.SIGNIFICAND[c] for c in t] for t in terms],
-        [[fast.EXPONENT[c] for c in t] for t in terms],
-        [any(numerics.is_special16(c) for c in t) for t in terms],
+        [[table.significand[c] for c in t] for t in terms],
+        [[table.exponent[c] for c in t] for t in terms],
+        [any(table.special[c] for c in t) for t in terms],
     )
 
 
@@ -101,11 +107,11 @@ def make_lanes(values, dtype):
     """The operand elements `values` (patterns of dtype) as Lanes; numerics.md section 6 for fp32."""
     if dtype == "int8":
         return int8_lanes(values)
-    if dtype == "bf16":
-        return bf16_lanes([[int(v) & 0xFFFF for v in values]])
+    if dtype in ("bf16", "fp16"):
+        return float_lanes([[int(v) & 0xFFFF for v in values]], operand_format(dtype))
     terms = [fast.split(int(v) & 0xFFFFFFFF) for v in values]
     count = 1 if dtype == "fp32_bf16" else 3
-    return bf16_lanes([[t[i] for t in terms] for i in range(count)])
+    return float_lanes([[t[i] for t in terms] for i in range(count)], numerics.BF16)
 
 
 def accumulate(dtype, blocks, absent, n):
@@ -116,12 +122,12 @@ def accumulate(dtype, blocks, absent, n):
         for a, w in blocks:
             total += sum(map(int.__mul__, a.codes[0], w.codes[0]))
         return total & 0xFFFFFFFF
-    acc, passes, guard = numerics.zero32(0), PASSES[dtype], numerics.guard_bits(n)
+    acc, passes, guard, form = numerics.zero32(0), PASSES[dtype], numerics.guard_bits(n), operand_format(dtype)
     for number, (ta, tw) in enumerate(passes):
         skip = number < len(passes) - 1
         for a, w in blocks:
             if a.special[ta] or w.special[tw]:
-                v = numerics.bf16_dot(a.codes[ta], w.codes[tw], skip, absent, guard)
+                v = numerics.float_dot(form, a.codes[ta], w.codes[tw], skip, absent, guard)
             else:
                 v = fast.dot(a.significands[ta], a.exponents[ta], w.significands[tw], w.exponents[tw], guard)
             acc = fast.add(acc, v)
@@ -228,7 +234,7 @@ class Convolution:
                     inside = [self.w[o][c - low][ky][kx] if low <= c < high else 0 for c in range(c0, c1)]
                     lanes = make_lanes(inside, self.dtype)
                     if self.absent:
-                        mark_absent(lanes, [low <= c < high for c in range(c0, c1)])
+                        mark_absent(lanes, [low <= c < high for c in range(c0, c1)], operand_format(self.dtype))
                     parts.append(lanes)
                 blocks.append(self.whole(parts))
             self.weights[o] = blocks
@@ -261,11 +267,17 @@ class Convolution:
         ]
 
 
-def mark_absent(lanes, present):
-    """Gives the weights that are not present the code 0x0001; the others with exponent field 0 are stored as zero of
-    their sign."""
+def mark_absent(lanes, present, form):
+    """Gives the weights that are not present the absent code."""
     for t, codes in enumerate(lanes.codes):
-        lanes.codes[t] = [(c if c >> 7 & 255 else c & 0x8000) if p else numerics.ABSENT for c, p in zip(codes, present)]
+        lanes.codes[t] = [stored(c, form) if p else form.absent for c, p in zip(codes, present)]
+
+
+def stored(code, form):
+    """A true weight next to absent ones: what is the absent code, or as good, as another code of its value."""
+    if form is numerics.BF16:
+        return code if code >> 7 & 255 else code & 0x8000
+    return numerics.NAN_FP16 if code == form.absent else code
 
 
 def conv2d(x, w, *, elements=None, **options):

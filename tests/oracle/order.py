@@ -24,8 +24,8 @@ def fewest_blocks(ky, slice_, n):
 
 @dataclass(frozen=True)
 class Reduction:
-    """What section 5 lets the order depend on. element_bytes is that of what the array sees: 1 int8, 2 bf16 (fp32:
-    its terms)."""
+    """What section 5 lets the order depend on. element_bytes is that of what the array sees: 1 int8, 2 bf16 and fp16
+    (fp32: its terms)."""
 
     channels: int
     kernel: tuple[int, int]

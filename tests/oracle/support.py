@@ -40,6 +40,27 @@ CORNERS16 = sorted(
     {c >> 16 for c in CORNERS32}
     | {0x0001, 0x8001, 0x007F, 0x0080, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7F81, 0x3F80, 0x3FFF}
 )
+CORNERS_FP16 = [
+    0x0000,
+    0x0001,
+    0x0002,
+    0x0200,
+    0x03FF,
+    0x0400,
+    0x0401,
+    0x1400,
+    0x3BFF,
+    0x3C00,
+    0x3C01,
+    0x7800,
+    0x7BFF,
+    0x7C00,
+    0x7C01,
+    0x7DFF,
+    0x7E00,
+    0x7FFF,
+]
+CORNERS_FP16 += [c | 1 << 15 for c in CORNERS_FP16]
 
 
 def rng(name):
@@ -65,6 +86,20 @@ def fp32(r, low=1, high=254):
 
 def bf16(r, low=1, high=254):
     return r.getrandbits(1) << 15 | r.randint(low, high) << 7 | r.choice((r.getrandbits(7), 0, 127))
+
+
+def fp16(r, low=0, high=30):
+    """Exponent field low..high; 0 is a subnormal number or zero."""
+    return (
+        r.getrandbits(1) << 15 | r.randint(low, high) << 10 | r.choice((r.getrandbits(10), 0, 1023, r.getrandbits(3)))
+    )
+
+
+def float16(r, name, spread):
+    """A finite code of the numerics.Format of that name, its exponent at most `spread` away from that of 1."""
+    if name == "BF16":
+        return bf16(r, 127 - spread, 127 + spread)
+    return fp16(r, max(0, 15 - spread), min(30, 15 + spread))
 
 
 def any32(r):

@@ -9,10 +9,11 @@ import pytest
 from oracle import layout, numerics as n, operators
 from oracle.layout import encode
 from oracle.machine import Machine
-from oracle.support import bf16, rng
+from oracle.support import float16, rng
 
 ACT, WGT, OUT = 0x1000, 0x8000, 0xA000  # in DRAM
 WEIGHTS = 400  # word of the scratchpad
+BF16, FP16 = (layout.enum("DTYPE", name) for name in ("BF16", "FP16"))
 ONCE = dict(n0=1, n1=1, n2=1, n3=1)
 ONE = dict.fromkeys(("nx", "ny", "sx", "sy", "kx", "ky", "dx", "dy", "ncb", "idx", "idy", "first", "depthwise"), 1)
 ONE |= dict(wgt_x_stride=1)
@@ -78,35 +79,43 @@ def test_a_cell_has_its_own_channel(chip):
     assert got == [[line[x][c] + (c + 1) * line[x + 1][c] for c in range(cells)] for x in range(3)]
 
 
-def test_cells_beyond_the_word_add_zero():
-    """odd has 20 cells, and 12 elements of bf16: the other eight add +0, which makes zero of a subnormal sum."""
-    m = machine("odd", [("H", [0x3F80] * 12)], [("H", [0x4000 + c for c in range(12)])])
-    one = dict(dtype=1, lim_x=1, lim_y=1)
+@pytest.mark.parametrize("form, dtype, unit", [(n.BF16, BF16, 0x3F80), (n.FP16, FP16, 0x3C00)], ids=["bf16", "fp16"])
+def test_cells_beyond_the_word_add_zero(form, dtype, unit):
+    """odd has 20 cells, and 12 elements of two bytes: the other eight add +0, which makes zero of a subnormal sum."""
+    m = machine("odd", [("H", [unit] * 12)], [("H", [0x4000 + c for c in range(12)])])
+    one = dict(dtype=dtype, lim_x=1, lim_y=1)
     got = launch(m, 1, 1, 1, one, one | dict(first=0))
-    assert got == [[n.add(w, w) for w in (n.widen(0x4000 + c) for c in range(12))] + [0] * 8]
+    assert got == [[n.add(w, w) for w in (form.widen(0x4000 + c) for c in range(12))] + [0] * 8]
     m = machine("odd", [("b", [1] * 20)], [("b", [3] * 20)])
     ints = one | dict(dtype=0)
     assert launch(m, 1, 1, 1, ints, one | dict(first=0))[0][12:] == [n.add(3, 0)] * 8 == [0] * 8
 
 
 @pytest.mark.parametrize("chip, want", [("tiny", 0x3F800004), ("wide", 0x3F800000)])
-def test_a_kernel_is_one_block_with_the_guard_bits_of_the_lanes(chip, want):
+@pytest.mark.parametrize("dtype, one, small, other", [(BF16, 0x3F80, 0x3300, 0x3F80), (FP16, 0x3C00, 0x0200, 0x1400)])
+def test_a_kernel_is_one_block_with_the_guard_bits_of_the_lanes(chip, want, dtype, one, small, other):
     """Eight products of 2^-25 beside 1, by hand: numerics.md 4.4 rounds each half up to 2^-24 with G = 11 of eight
-    lanes, and down to nothing with G = 10 of 64."""
-    small, one, cells = 0x3300, 0x3F80, layout.config(chip).cells
-    m = machine(chip, [("H", [one if i == 4 else small] * cells) for i in range(9)], [("H", [one] * cells)] * 9)
-    got = launch(m, 9, 9, 1, dict(dtype=1, kx=3, ky=3, lim_x=3, lim_y=3, x_stride=1, y_stride=3, wgt_y_stride=3))
+    lanes, and down to nothing with G = 10 of 64. fp16 has 2^-25 as a product of two."""
+    cells = layout.config(chip).cells
+    pixels = [("H", [one if i == 4 else small] * cells) for i in range(9)]
+    m = machine(chip, pixels, [("H", [one if i == 4 else other] * cells) for i in range(9)])
+    got = launch(m, 9, 9, 1, dict(dtype=dtype, kx=3, ky=3, lim_x=3, lim_y=3, x_stride=1, y_stride=3, wgt_y_stride=3))
     assert got == [[want] * cells]
 
 
 @pytest.mark.parametrize("absent", [0, 1])
 @pytest.mark.parametrize("skip", [0, 1])
-def test_specials_stay_in_their_cell(skip, absent):
+@pytest.mark.parametrize(
+    "dtype, unit, infinite, code",
+    [(BF16, 0x3F80, 0x7F80, 0x0001), (FP16, 0x3C00, 0x7C00, 0x7C01)],
+    ids=["bf16", "fp16"],
+)
+def test_specials_stay_in_their_cell(dtype, unit, infinite, code, skip, absent):
     """Positions: (infinity, w), (1, 1); w by cell: 1, 0, absent, -1, infinity, NaN."""
-    weights = [0x3F80, 0, 1, 0xBF80, 0x7F80, 0x7FC1, 0x3F80, 0x3F80]
-    pixels = [[0x7F80] * 6 + [0x3F80, 0xFFFF], [0x3F80] * 8]
-    m = machine("tiny", [("H", p) for p in pixels], [("H", weights), ("H", [0x3F80] * 8)])
-    got = launch(m, 2, 2, 1, dict(dtype=1, kx=2, lim_x=2, lim_y=1, x_stride=1, skip_special=skip, absent=absent))
+    weights = [unit, 0, code, unit | 0x8000, infinite, 0x7FC1, unit, unit]
+    pixels = [[infinite] * 6 + [unit, 0xFFFF], [unit] * 8]
+    m = machine("tiny", [("H", p) for p in pixels], [("H", weights), ("H", [unit] * 8)])
+    got = launch(m, 2, 2, 1, dict(dtype=dtype, kx=2, lim_x=2, lim_y=1, x_stride=1, skip_special=skip, absent=absent))
     one, two, inf = 0x3F800000, 0x40000000, n.INF32
     third = one if absent else n.NAN32
     full = [inf, n.NAN32, third, inf | 1 << 31, inf, n.NAN32, two, n.NAN32]
@@ -114,12 +123,14 @@ def test_specials_stay_in_their_cell(skip, absent):
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
-def test_pieces_of_a_kernel_are_the_operators_order(stride):
-    """bf16 on tiny: 7x6 over eight channels as descriptors of at most 5x5; oracle.operators has the same bits."""
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_pieces_of_a_kernel_are_the_operators_order(dtype, stride):
+    """On tiny: 7x6 over eight channels as descriptors of at most 5x5; oracle.operators has the same bits."""
     r, (ky, kx), size = rng("pieces"), (7, 6), 11
-    x = [[[[bf16(r, 117, 137) for _ in range(size)] for _ in range(size)] for _ in range(8)]]
-    w = [[[[bf16(r, 117, 137) for _ in range(kx)] for _ in range(ky)]] for _ in range(8)]
-    want = operators.conv2d(x, w, dtype="bf16", lanes=16, cells=8, groups=8, stride=(stride, stride), padding=(2, 1))
+    pick = lambda: float16(r, dtype.upper(), 10)
+    x = [[[[pick() for _ in range(size)] for _ in range(size)] for _ in range(8)]]
+    w = [[[[pick() for _ in range(kx)] for _ in range(ky)]] for _ in range(8)]
+    want = operators.conv2d(x, w, dtype=dtype, lanes=16, cells=8, groups=8, stride=(stride, stride), padding=(2, 1))
     ny, nx = (size + 4 - ky) // stride + 1, (size + 2 - kx) // stride + 1
     ny_done = min(ny, 64 // nx)  # accumulator rows
     pixels = [("H", [x[0][c][i][j] for c in range(8)]) for i in range(size) for j in range(size)]
@@ -134,7 +145,7 @@ def test_pieces_of_a_kernel_are_the_operators_order(stride):
         geometry = dict(ox=x0 - 1, oy=y0 - 2, lim_x=size, lim_y=size, x_stride=1, y_stride=size)
         walk = dict(nx=nx, ny=ny_done, sx=stride, sy=stride, dx=stride, dy=stride, kx=columns, ky=rows)
         at = dict(wgt_base=WEIGHTS + y0 * kx + x0, wgt_x_stride=stride, wgt_y_stride=stride * kx)
-        sums.append(dict(dtype=1, first=int(not sums)) | geometry | walk | at)
+        sums.append(dict(dtype=layout.enum("DTYPE", dtype.upper()), first=int(not sums)) | geometry | walk | at)
     got = launch(machine("tiny", pixels, kernel), size * size, ky * kx, nx * ny_done, *sums)
     planes = [[want[c * ny * nx + p] for c in range(8)] for p in range(nx * ny_done)]
     assert got == planes

@@ -23,6 +23,17 @@ def clause_4_example():
     return n.value32(n.bf16_dot(a, w)), n.guard_bits(32), n.value32(n.bf16_dot(a[:2], w[:2]))
 
 
+def largest_significand():
+    codes = [(f, code) for f in n.FORMATS.values() for code in range(1 << 15) if not f.special(code)]
+    return max(n.significand11(f.widen(code))[1] for f, code in codes)
+
+
+def least_fp16_unit():
+    """The exponent of what clause 4.6 counts in, where emax is that of two of the least operands."""
+    exponent, _ = n.significand11(n.h2f(0x0001))
+    return 2 * exponent - 268 - (n.guard_bits(2) - 1)
+
+
 def int8_limit(k):
     total = k * 128 * 128
     return n.int32(total) == total
@@ -77,15 +88,47 @@ EXAMPLES = [
         lambda: (n.f2b(0x3F808000), n.f2b(0x3F818000)),
         (0x3F80, 0x3F82),
     ),
+    (
+        "2.6",
+        "`0x33000000` (2^-25, a tie) gives `0x0000`, `0x33000001` gives `0x0001`; `0x477fefff` gives `0x7bff`, "
+        "`0x477ff000` `0x7c00`",
+        lambda: [n.f2h(x) for x in (0x33000000, 0x33000001, 0x477FEFFF, 0x477FF000)],
+        [0x0000, 0x0001, 0x7BFF, 0x7C00],
+    ),
+    (
+        "2.6",
+        "RNE to a multiple of 2^-24 below 2^-14 and to 11 bits from there, overflow to infinity, NaN `0x7e00`, "
+        "exponent field 0 to zero of the sign",
+        lambda: [
+            n.f2h(x) for x in (0x387FDFFF, 0x387FE000, 0x387FA000, 0x3F801000, 0x3F803000, 0xFFFFFFFF, 0x807FFFFF)
+        ],
+        [0x03FF, 0x0400, 0x03FE, 0x3C00, 0x3C02, 0x7E00, 0x8000],
+    ),
+    (
+        "1",
+        "Operands are the fp32 value that they equal (`h2f`), a zero of the same sign, infinity, or NaN",
+        lambda: [n.h2f(x) for x in (0x0001, 0x83FF, 0x3555, 0x8000, 0xFC00, 0xFC01)],
+        [0x33800000, 0xB87FC000, 0x3EAAA000, 0x80000000, 0xFF800000, n.NAN32],
+    ),
     ("3", "K ≤ 131,071 at −128 × −128", lambda: (int8_limit(131071), int8_limit(131072)), (True, False)),
     (
         "4",
-        "a = (1.0, 2^-12), w = (1.0, 1.0): emax 254, t = (2^24, ((2^14·2^11 >> 12) + 1) >> 1 = 2^12); S = 2^24 + "
+        "a = (1.0, 2^-12), w = (1.0, 1.0): emax 254, t = (2^24, ((2^20·2^5 >> 12) + 1) >> 1 = 2^12); S = 2^24 + "
         "2^12, v = 1 + 2^-12 exactly",
         clause_4_example,
         (1 + Fraction(1, 4096), 11, 1 + Fraction(1, 4096)),
     ),
-    ("4.3", "0 ≤ m_i ≤ 65025", lambda: 255 * 255, 65025),
+    (
+        "4.1",
+        "w_i has the code `0x0001` (bf16) or `0x7c01` (fp16",
+        lambda: [
+            [n.float_dot(f, [code], [weight], absent=True) for weight in (0x0001, 0x7C01)]
+            for f, code in ((n.BF16, 0x7F80), (n.FP16, 0x7C00))
+        ],
+        [[0, n.INF32], [n.INF32, 0]],
+    ),
+    ("4.3", "0 ≤ m_i < 2^22", lambda: largest_significand() ** 2 < 1 << 22, True),
+    ("4.6", "Of fp16 operands |v| is 0 or at least 2^-72", least_fp16_unit, -72),
     ("6", "`0x3f8fffff`: t0 = `0x3f90`, t1 = `0xb400`, t2 = 0", lambda: n.split(0x3F8FFFFF), (0x3F90, 0xB400, 0)),
     ("6", "the largest finite value of the sign (`0x7f7f`)", lambda: n.split(0xFF7FFFFF)[0], 0xFF7F),
     (

@@ -13,13 +13,14 @@ from oracle import layout, numerics as n, operators
 from oracle.engines import Operand, accumulate
 from oracle.layout import encode
 from oracle.machine import Machine
-from oracle.support import bf16, fp32, rng
+from oracle.support import float16, fp32, rng
 
 CHIPS = ("tiny", "odd")
 IN_A, IN_B, PARAMS, OUT = 0x1000, 0x5000, 0x9000, 0xA000
 COUNTS = dict.fromkeys(("n0", "n1", "n2", "n3"), 1)
 STEPS = dict.fromkeys(("nx", "ny", "sx", "sy", "kx", "ky", "ncb", "lim_x", "lim_y", "idx", "idy"), 1)
-FORMAT = {"int8": "B", "bf16": "H", "fp32": "I"}
+FORMAT = {"int8": "B", "bf16": "H", "fp16": "H", "fp32": "I"}
+OPERANDS = {"int8": "INT8", "bf16": "BF16", "fp16": "FP16", "fp32": "BF16"}
 
 
 def machine(chip, size=0x10000):
@@ -40,7 +41,9 @@ def get(m, address, count, kind):
 def elements(r, dtype, count):
     if dtype == "int8":
         return [r.choice((r.getrandbits(8), 0x80, 0x7F)) for _ in range(count)]
-    return [(bf16 if dtype == "bf16" else fp32)(r, 117, 137) for _ in range(count)]
+    if dtype == "fp32":
+        return [fp32(r, 117, 137) for _ in range(count)]
+    return [float16(r, OPERANDS[dtype], 10) for _ in range(count)]
 
 
 def load(**fields):
@@ -110,7 +113,7 @@ def matmul_program(chip, dtype, m, k, columns):
                 )
         program.append(
             matrix(
-                dtype=int(element == 2),
+                dtype=layout.enum("DTYPE", OPERANDS[dtype]),
                 first=int(number == 0),
                 skip_special=int(number < len(passes) - 1),
                 act_base=0,
@@ -161,8 +164,7 @@ def test_matmul_program(chip, dtype):
     r, c = rng(f"machine matmul {chip} {dtype}"), layout.config(chip)
     for m, k, columns in ((1, 1, 1), (5, 37, c.cells), (3, c.lanes, c.cells - 1), (7, 2 * c.lanes + 1, 3)):
         a, b = elements(r, dtype, m * k), elements(r, dtype, k * columns)
-        if dtype == "fp32":
-            a[0] = 0x7F800000
+        a[0] = {"fp32": 0x7F800000, "fp16": 0xFC00}.get(dtype, a[0])
         chip_machine = machine(chip)
         put(chip_machine, IN_A, a, FORMAT[dtype])
         put(chip_machine, IN_B, b, FORMAT[dtype])
@@ -420,18 +422,22 @@ def test_undefined_follows_the_value():
         assert any(index == 4 for index, *_ in result.undefined) != defined
 
 
-def test_skipped_and_absent_lanes_are_defined():
-    """bf16: what an absent weight or a skipped special meets does not matter."""
+@pytest.mark.parametrize(
+    "dtype, one, absent_code, inf", [("BF16", 0x3F80, 0x0001, 0x7F80), ("FP16", 0x3C00, 0x7C01, 0xFC00)]
+)
+def test_skipped_and_absent_lanes_are_defined(dtype, one, absent_code, inf):
+    """What an absent weight or a skipped special meets does not matter."""
     pairs = lambda codes, flags: [(b, f) for c, f in zip(codes, flags) for b in (c & 255, c >> 8)]
-    a_flags, one = [1, 0], 0x3F80
+    a_flags = [1, 0]
     for skip, absent, weight, defined in (
-        (0, 1, 0x0001, True),
-        (0, 0, 0x0001, False),
+        (0, 1, absent_code, True),
+        (0, 0, absent_code, False),
         (0, 0, 0, False),
-        (1, 0, 0x7F80, True),
-        (0, 1, 0x8001, False),
+        (1, 0, inf, True),
+        (0, 0, inf, False),
+        (0, 1, absent_code ^ 0x8000, False),
     ):
-        d = SimpleNamespace(dtype=1, skip_special=skip, absent=absent)
+        d = SimpleNamespace(dtype=layout.enum("DTYPE", dtype), skip_special=skip, absent=absent)
         got = accumulate(d, 0, Operand(d, pairs([one, 0x1234], a_flags)), Operand(d, pairs([one, weight], [1, 1])))
         assert got == (0x3F800000 if defined else None)
 
@@ -455,11 +461,12 @@ def run_epilogue(m, residual, **fields):
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-def test_epilogue_rows_in_words_and_slots(chip):
+@pytest.mark.parametrize("dtype", ["BF16", "FP16"])
+def test_epilogue_rows_in_words_and_slots(chip, dtype):
     """Residuals and outputs of 1, 2 and 4 bytes; a slot leaves the rest of its word, a row of whole words does not."""
     c = layout.config(chip)
     word, cells = c.word_bytes, c.cells
-    int8, half, single = (layout.enum("DTYPE", name) for name in ("INT8", "BF16", "FP32"))
+    int8, half, single = (layout.enum("DTYPE", name) for name in ("INT8", dtype, "FP32"))
     ones = dict(res_en=1, res_base=4 * word, res_scale=0x3F800000)
     values = [(7 * i) % 100 for i in range(cells)]
     slot = cells <= word // 2
@@ -476,13 +483,14 @@ def test_epilogue_rows_in_words_and_slots(chip):
     assert got == (
         [0xEE] * (word // 2) + values + [0xEE] * word if slot else values + [None] * (word - cells) + [0xEE] * word
     )
-    rows = [n.round32(Fraction(v), precision=8) >> 16 for v in values]
+    narrow = {"BF16": n.f2b, "FP16": n.f2h}[dtype]
+    rows = [narrow(n.round32(Fraction(v))) for v in values]
     got = run_epilogue(
         machine(chip),
         [b for v in rows for b in (v & 255, v >> 8)],
         out_type=single,
         out_base=5 * word,
-        res_type=1,
+        res_type=half,
         **ones,
     )
     assert got == [0xEE] * (2 * word)  # written elsewhere
@@ -491,7 +499,7 @@ def test_epilogue_rows_in_words_and_slots(chip):
         [b for v in rows for b in (v & 255, v >> 8)],
         out_type=half,
         out_base=8 * word,
-        res_type=1,
+        res_type=half,
         **ones,
     )
     assert got[: 2 * cells] == [b for v in rows for b in (v & 255, v >> 8)]

@@ -5,12 +5,15 @@ stated bounds."""
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from oracle import numerics as n
-from oracle.support import CORNERS16, CORNERS32, any32, bf16, fp32, pairs32, rng
+from oracle.support import CORNERS16, CORNERS32, CORNERS_FP16, any32, float16, fp32, pairs32, rng
 
 TINY = np.float32(2.0**-126)
+FORMATS = pytest.mark.parametrize("form", n.FORMATS.values(), ids=list(n.FORMATS))
+CORNERS = {"BF16": CORNERS16, "FP16": CORNERS_FP16}
 
 
 def floats(patterns):
@@ -103,6 +106,51 @@ def test_f2b():
             assert got == want
 
 
+def test_h2f_is_ieee():
+    """All codes, which numpy widens exactly."""
+    wide = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    for code, (want, is_nan) in enumerate(zip(wide.view(np.uint32), np.isnan(wide))):
+        assert n.h2f(code) == (n.NAN32 if is_nan else int(want)), f"{code:#x}"
+        if not n.FP16.special(code):
+            assert n.value_fp16(code) == Fraction(float(wide[code]))
+
+
+def test_f2h_is_ieee():
+    """Every exponent, with ties of every length and what is next to them."""
+    r, patterns = rng("f2h"), list(CORNERS32)
+    for exponent in range(256):
+        for bit in range(23):
+            tie = r.getrandbits(22 - bit) << bit + 1 | 1 << bit if bit < 22 else 1 << 22
+            patterns += [
+                r.getrandbits(1) << 31 | exponent << 23 | fraction & 0x7FFFFF
+                for fraction in (tie, tie - 1, tie + 1, 0x7FFFFF ^ tie, r.getrandbits(23))
+            ]
+    with np.errstate(all="ignore"):
+        want = floats(patterns).astype(np.float16)
+    for bits, code, is_nan in zip(patterns, want.view(np.uint16), np.isnan(want)):
+        assert n.f2h(bits) == (0x7E00 if is_nan else int(code)), f"{bits:#010x}"
+    kinds = {"zero": want == 0, "subnormal": (want != 0) & (np.abs(want) < 2.0**-14), "infinite": np.isinf(want)}
+    assert all(np.sum(some) > 500 for some in kinds.values())
+
+
+def test_f2h_by_hand():
+    half = Fraction(1, 1 << 25)
+    for value, code in (
+        (half, 0x0000),  # a tie, to the even one
+        (3 * half, 0x0002),
+        (Fraction(2047, 1 << 25), 0x0400),  # from the largest subnormal one to 2^-14
+        (Fraction(65519), 0x7BFF),
+        (Fraction(65520), 0x7C00),
+        (Fraction(2) ** 127, 0x7C00),
+        (Fraction(2) ** -126, 0x0000),
+    ):
+        bits = n.round32(value)
+        assert n.value32(bits) == value
+        assert (n.f2h(bits), n.f2h(bits | 1 << 31)) == (code, code | 0x8000), float(value)
+    assert [n.f2h(v) for v in (n.INF32, n.INF32 | 1 << 31, 0xFF800001, 0x80000001)] == [0x7C00, 0xFC00, 0x7E00, 0x8000]
+    assert n.f2h(n.round32(Fraction(65519) + Fraction(255, 256))) == 0x7BFF
+
+
 def test_less():
     r = rng("less")
     with np.errstate(all="ignore"):
@@ -130,48 +178,78 @@ def test_split_is_exact():
         assert abs(error) < 2 * Fraction(2) ** -126
 
 
-def exact_dot(a, w):
-    return sum((n.value16(x) * n.value16(y) for x, y in zip(a, w)), Fraction(0))
+def value(form, code):
+    return n.value32(form.widen(code))
 
 
-def dot_bound(a, w, v):
-    """Section 4's error of one block."""
-    largest = max(abs(n.value16(x) * n.value16(y)) for x, y in zip(a, w))
+def exact_dot(form, a, w):
+    return sum((value(form, x) * value(form, y) for x, y in zip(a, w)), Fraction(0))
+
+
+def dot_bound(form, a, w, v):
+    """Section 4's error of one block; nothing of fp16 is flushed."""
+    largest = max(abs(value(form, x) * value(form, y)) for x, y in zip(a, w))
     lanes = len(a)
     return (
         (lanes - 1) * Fraction(2) ** -(n.guard_bits(lanes) + 14) * largest
         + Fraction(2) ** -24 * abs(v)
-        + Fraction(2) ** -126
+        + (Fraction(2) ** -126 if form is n.BF16 else 0)
     )
 
 
-def test_dot_within_its_bound():
-    r, cancelled, inexact = rng("dot"), 0, 0
+@FORMATS
+def test_dot_within_its_bound(form):
+    r, cancelled, inexact = rng(f"dot {form.name}"), 0, 0
     for _ in range(6_000):
         lanes, spread = r.choice((8, 12, 32, 32, 64)), r.choice((0, 3, 12, 40, 100))
-        a = [bf16(r, 127 - spread, 127 + spread) if r.random() < 0.9 else 0 for _ in range(lanes)]
-        w = [bf16(r, 127 - spread, 127 + spread) for _ in range(lanes)]
+        a = [float16(r, form.name, spread) if r.random() < 0.9 else 0 for _ in range(lanes)]
+        w = [float16(r, form.name, spread) for _ in range(lanes)]
         if r.random() < 0.3:  # every second lane cancels the one before
             a[1::2], w[1::2] = [x ^ 0x8000 for x in a[::2]], w[::2]
             cancelled += 1
-        got = n.bf16_dot(a, w)
+        got, exact = n.float_dot(form, a, w), exact_dot(form, a, w)
         if n.is_inf32(got):
-            assert abs(exact_dot(a, w)) >= Fraction(2) ** 127
+            assert form is n.BF16 and abs(exact) >= Fraction(2) ** 127
             continue
-        v, exact = n.value32(got), exact_dot(a, w)
-        assert abs(v - exact) <= dot_bound(a, w, v)
+        v = n.value32(got)
+        assert abs(v - exact) <= dot_bound(form, a, w, v)
+        assert form is n.BF16 or v == 0 or abs(v) >= Fraction(2) ** -72
         inexact += v != exact
     assert cancelled > 1_000 and inexact > 500
 
 
-def test_dot_of_few_bits_is_exact():
+@FORMATS
+def test_dot_of_few_bits_is_exact(form):
     """Products within 10 bits of each other and 24 bits of sum: no rounding anywhere."""
-    r = rng("exact dot")
+    r, narrow = rng(f"exact dot {form.name}"), {"BF16": n.f2b, "FP16": n.f2h}[form.name]
     for _ in range(2_000):
         lanes = r.choice((8, 12, 32))
-        a = [n.round32(Fraction(r.randint(-7, 7)), precision=8) >> 16 for _ in range(lanes)]
-        w = [n.round32(Fraction(r.randint(-7, 7)), precision=8) >> 16 for _ in range(lanes)]
-        assert n.value32(n.bf16_dot(a, w)) == exact_dot(a, w)
+        a, w = [[narrow(n.round32(Fraction(r.randint(-7, 7)))) for _ in range(lanes)] for _ in range(2)]
+        assert n.value32(n.float_dot(form, a, w)) == exact_dot(form, a, w)
+
+
+def test_dot_of_few_subnormals_is_exact():
+    """fp16, integers below 2^8 as multiples of 2^-24, all subnormal, or of 2^-20, some: sums have 19 bits."""
+    r = rng("subnormal dot")
+    for unit in (Fraction(1, 1 << 24), Fraction(1, 1 << 20)):
+        for _ in range(1_000):
+            a = [n.f2h(n.round32(unit * r.randint(-255, 255))) for _ in range(8)]
+            w = [n.f2h(n.round32(unit * r.randint(-255, 255))) for _ in range(8)]
+            assert n.value32(n.fp16_dot(a, w)) == exact_dot(n.FP16, a, w)
+
+
+def test_dot_is_of_values():
+    """What is a number in both formats has the same sums."""
+    r, both = rng("values"), []
+    for code in range(1 << 16):
+        wide = n.h2f(code)
+        if not n.FP16.special(code) and n.widen(wide >> 16) == wide:
+            both.append((code, wide >> 16))
+    assert len(both) == 2 * (30 * 128 + 512)
+    for _ in range(4_000):
+        lanes = [(r.choice(both), r.choice(both)) for _ in range(r.choice((2, 8, 32, 64)))]
+        fp16, bf16 = [[[x[side], y[side]] for x, y in lanes] for side in (0, 1)]
+        assert n.fp16_dot(*zip(*fp16)) == n.bf16_dot(*zip(*bf16))
 
 
 def test_dot_specials():
@@ -193,28 +271,41 @@ def test_dot_specials():
     assert n.bf16_dot([0x7F7F, 0x7F7F], [0x7F7F, one]) == n.INF32
 
 
+def test_fp16_dot_specials():
+    one, inf, absent, minus, sum_of_one = 0x3C00, 0x7C00, 0x7C01, 0x8000, 0x3F800000
+    dot = n.fp16_dot
+    assert dot([inf, one], [one, one]) == n.INF32
+    assert dot([inf, one], [one | minus, one]) == n.INF32 | 1 << 31
+    assert dot([inf, inf], [one, one | minus]) == n.NAN32
+    assert dot([inf, one], [0x0001, one]) == n.INF32  # a subnormal is a number
+    assert dot([inf, one], [0x8000, one]) == n.NAN32
+    for nan in (absent, 0x7E00, 0xFE00, 0x7FFF, 0xFC01):
+        assert dot([0, one], [nan, one]) == dot([nan, one], [0, one]) == n.NAN32
+        assert dot([one, one], [nan, one], skip_special=True) == sum_of_one
+        assert dot([nan, one], [one, one], skip_special=True) == sum_of_one
+        assert dot([0x7E00, one], [nan, one], absent=True) == (sum_of_one if nan == absent else n.NAN32)
+        assert dot([nan, one], [one, one], absent=True) == n.NAN32  # of weights alone
+    assert dot([inf, inf], [absent, absent], absent=True) == 0
+    assert dot([inf, one], [0x0001, one], skip_special=True) == sum_of_one
+    assert dot([one], [0x0001], absent=True) == 0x33800000  # bf16's code of absence
+    assert dot([0, 0x8000], [one, one]) == dot([one, one], [one, one | minus]) == 0
+    assert dot([0x8001], [0x0001]) == (127 - 48) << 23 | 1 << 31
+    assert dot([0x7BFF] * 64, [0x7BFF] * 64) == n.round32(Fraction(64 * 65504**2))
+    assert dot([0x7BFF, 1], [0x7BFF, 1]) == n.round32(Fraction(65504**2))
+
+
+@FORMATS
 @settings(max_examples=500, deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(CORNERS16) | st.integers(0, 65535), st.sampled_from(CORNERS16) | st.integers(0, 65535)
-        ),
-        min_size=2,
-        max_size=32,
-    ),
-    st.booleans(),
-    st.booleans(),
-    st.randoms(use_true_random=False),
-)
-def test_dot_does_not_depend_on_lane_order(lanes, skip, absent, r):
+@given(data=st.data(), skip=st.booleans(), absent=st.booleans(), r=st.randoms(use_true_random=False))
+def test_dot_does_not_depend_on_lane_order(form, data, skip, absent, r):
+    code = st.sampled_from(CORNERS[form.name]) | st.integers(0, 65535)
+    lanes = data.draw(st.lists(st.tuples(code, code), min_size=2, max_size=32))
+    dot = lambda lanes, **flags: n.float_dot(form, *zip(*lanes), skip_special=skip, **flags)
     shuffled = lanes[:]
     r.shuffle(shuffled)
-    assert n.bf16_dot(*zip(*lanes), skip_special=skip, absent=absent) == n.bf16_dot(
-        *zip(*shuffled), skip_special=skip, absent=absent
-    )
+    assert dot(lanes, absent=absent) == dot(shuffled, absent=absent)
     swapped = [(w, a) for a, w in lanes]
-    if not absent:
-        assert n.bf16_dot(*zip(*swapped), skip_special=skip) == n.bf16_dot(*zip(*lanes), skip_special=skip)
+    assert dot(swapped) == dot(lanes)
 
 
 def test_int8_dot_wraps():
@@ -241,3 +332,21 @@ def test_epilogue_by_hand():
     assert n.epilogue(0xFFC00001, True, e(out="BF16", bias=one)) == 0x7FC0
     assert n.epilogue(n.NAN32, True, e(out="INT8", out_zp=5)) == 5
     assert n.epilogue(n.INF32, True, e(out="INT8", clamp=(0, 0x40C00000))) == 6
+
+
+def test_fp16_epilogue_by_hand():
+    e = n.Epilogue
+    one, minus = 0x3F800000, 0x80000000
+    assert n.epilogue(one, True, e(out="FP16", residual=0x3C00, res_type="FP16")) == 0x4000
+    assert n.epilogue(minus, True, e(out="FP32", residual=0x8000, res_type="FP16")) == minus
+    assert n.epilogue(0, True, e(out="FP32", residual=0x8001, res_type="FP16")) == 0xB3800000  # -2^-24
+    assert n.epilogue(0, True, e(out="FP16", residual=0x83FF, res_type="FP16")) == 0x83FF
+    assert n.epilogue(0, True, e(out="BF16", residual=0x7C01, res_type="FP16")) == 0x7FC0
+    assert n.epilogue(one, True, e(out="FP16", residual=0xFC00, res_type="FP16")) == 0xFC00
+    assert n.epilogue(n.INF32, True, e(out="FP16", residual=0xFC00, res_type="FP16")) == 0x7E00
+    assert n.epilogue(0xFFC00001, True, e(out="FP16", clamp=(0, one))) == 0x7E00
+    assert n.epilogue(n.INF32, True, e(out="FP16", clamp=(0, one))) == 0x3C00
+    assert n.epilogue(65519, False, e(out="FP16")) == 0x7BFF
+    assert n.epilogue(-65520, False, e(out="FP16")) == 0xFC00
+    assert n.epilogue(-3, False, e(out="FP16", scale=0x33000000)) == 0x8002  # -1.5 units: a tie
+    assert n.epilogue(5, False, e(out="INT8", residual=0x4100, res_type="FP16")) == 8  # 7.5

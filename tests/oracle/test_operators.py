@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oracle.operators against plain convolutions: exact integers (int8), fractions with the stated bounds (bf16, fp32)."""
+"""oracle.operators against plain convolutions: exact integers (int8), fractions with the stated bounds (bf16, fp16, fp32)."""
 
 import time
 from fractions import Fraction
@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from oracle import numerics as n, operators
 from oracle.order import Reduction
-from oracle.support import bf16, fp32, rng
+from oracle.support import bf16, float16, fp32, rng
 
 CHIPS = {"tiny": (16, 8), "odd": (24, 20), "base": (64, 32)}
 
@@ -146,17 +146,17 @@ def error_bound(products, dtype, blocks, n_lanes):
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("dtype", ["bf16", "fp32", "fp32_bf16"])
+@pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32", "fp32_bf16"])
 @settings(max_examples=40, deadline=None)
 @given(conv=convolutions(), spread=st.sampled_from((0, 5, 30)), r=st.randoms(use_true_random=False))
 def test_float_conv_within_its_bound(chip, dtype, conv, spread, r):
     x_shape, w_shape, options = conv
-    pick = (
-        (lambda r: bf16(r, 127 - spread, 127 + spread))
-        if dtype == "bf16"
-        else (lambda r: fp32(r, 127 - spread, 127 + spread))
-    )
-    value = n.value16 if dtype == "bf16" else n.value32 if dtype == "fp32" else lambda x: n.value16(n.split(x)[0])
+    if dtype in ("bf16", "fp16"):
+        pick = lambda r: float16(r, dtype.upper(), spread)
+    else:
+        pick = lambda r: fp32(r, 127 - spread, 127 + spread)
+    values = {"bf16": n.value16, "fp16": n.value_fp16, "fp32": n.value32}
+    value = values.get(dtype, lambda x: n.value16(n.split(x)[0]))
     x, w = tensor(r, x_shape, pick), tensor(r, w_shape, pick)
     lanes, cells = CHIPS[chip]
     want = dict(naive(x, w, value, **options))
@@ -170,25 +170,27 @@ def test_float_conv_within_its_bound(chip, dtype, conv, spread, r):
 
 def reference_accumulator(dtype, passes, blocks, absent):
     """The passes with oracle.numerics alone, on code lists."""
-    acc = 0
+    acc, dot = 0, n.fp16_dot if dtype == "fp16" else n.bf16_dot
     for number, (ta, tw) in enumerate(passes):
         for a, w in blocks:
-            v = n.bf16_dot(a[ta], w[tw], skip_special=number < len(passes) - 1, absent=absent)
-            acc = n.bf16_accumulate(acc, v, first=(number == 0 and a is blocks[0][0]))
+            v = dot(a[ta], w[tw], skip_special=number < len(passes) - 1, absent=absent)
+            acc = n.float_accumulate(acc, v, first=(number == 0 and a is blocks[0][0]))
     return acc
 
 
 def test_specials_reach_the_slow_path():
     """Infinity, NaN and absent lanes through whole convolutions, bit for bit as numerics alone gives them."""
     r, kinds = rng("specials"), set()
-    for _ in range(60):
+    for _ in range(80):
         groups = r.choice((1, 2, 6))  # 6: depthwise
-        dtype = r.choice(("bf16", "fp32", "fp32_bf16"))
+        dtype = r.choice(("bf16", "fp16", "fp32", "fp32_bf16"))
 
         def pick(r):
             special = r.random() < 0.04
             if dtype == "bf16":
                 return r.choice((0x7F80, 0xFF80, 0x7FC1, 0x0001, 0x8000)) if special else bf16(r, 120, 134)
+            if dtype == "fp16":
+                return r.choice((0x7C00, 0xFC00, 0x7C01, 0x0001, 0x8000)) if special else float16(r, "FP16", 7)
             return (
                 r.choice((0x7F800000, 0xFF800000, 0x7F800001, 0x00000001, 0x7F7FFFFF)) if special else fp32(r, 120, 134)
             )
@@ -226,14 +228,37 @@ def test_fp32_specials_have_ieee_class():
     assert seen == {"nan", "inf", "-inf", "finite"}
 
 
-def test_other_groups_cannot_reach_a_cell():
-    """bf16: infinity in group 0's input leaves group 1's output alone, though they share blocks."""
+@pytest.mark.parametrize("dtype, inf", [("bf16", 0x7F80), ("fp16", 0x7C00)])
+def test_other_groups_cannot_reach_a_cell(dtype, inf):
+    """Infinity in group 0's input leaves group 1's output alone, though they share blocks."""
     r = rng("groups")
-    x, w = tensor(r, (1, 4, 2, 2), lambda r: bf16(r, 126, 128)), tensor(r, (4, 2, 1, 1), lambda r: bf16(r, 126, 128))
-    plain = operators.conv2d(x, w, dtype="bf16", lanes=16, cells=8, groups=2)
-    x[0][0][0][0], x[0][1][1][1] = 0x7F80, 0x7FC0
-    dirty = operators.conv2d(x, w, dtype="bf16", lanes=16, cells=8, groups=2)
+    x, w = [tensor(r, shape, lambda r: float16(r, dtype.upper(), 1)) for shape in ((1, 4, 2, 2), (4, 2, 1, 1))]
+    plain = operators.conv2d(x, w, dtype=dtype, lanes=16, cells=8, groups=2)
+    x[0][0][0][0], x[0][1][1][1] = inf, 0x7FC0
+    dirty = operators.conv2d(x, w, dtype=dtype, lanes=16, cells=8, groups=2)
     assert dirty[8:] == plain[8:] and dirty[:8] != plain[:8]
+
+
+def test_a_true_weight_is_never_absent():
+    """fp16: a NaN with the code of absence makes its own group NaN, and no other; with one group it is one as well."""
+    x = [[[[0x3C00]]] * 4]
+    for groups in (1, 2):
+        w = [[[[0x3C00]]] * (4 // groups) for _ in range(4)]
+        w[0][0] = [[0x7C01]]
+        got = operators.conv2d(x, w, dtype="fp16", lanes=16, cells=8, groups=groups)
+        assert got == [n.NAN32] + [n.i2f(4 // groups)] * 3
+
+
+def test_fp16_output_is_rounded_once():
+    """1 + 2^-11 + 2^-23 in fp32 is above a tie of fp16."""
+    a, b = [[0x3C00, 0x1000, 0x0400]], [[0x3C00], [0x3C00], [0x1800]]
+    matmul = lambda out: operators.matmul(
+        [a], [b], dtype="fp16", lanes=16, cells=8, epilogue=operators.Epilogue(out=out)
+    )
+    assert matmul("FP32") == [n.round32(1 + Fraction(1, 1 << 11) + Fraction(1, 1 << 23))]
+    assert matmul("FP16") == [0x3C01]
+    residual = operators.Epilogue(out="FP16", residual=[[[0xBC01]]], res_type="FP16")
+    assert operators.matmul([a], [b], dtype="fp16", lanes=16, cells=8, epilogue=residual) == [n.f2h(0xB9FFF000)]
 
 
 def test_order_matters_where_it_should():
@@ -261,10 +286,11 @@ def test_a_depthwise_block_is_the_kernel():
     assert operators.conv2d(x, w, stride=(3, 3), **one) == [0x3F800000] * 2
 
 
-@pytest.mark.parametrize("dtype", ["int8", "bf16", "fp32"])
+@pytest.mark.parametrize("dtype", ["int8", "bf16", "fp16", "fp32"])
 def test_matmul_is_a_1x1_convolution(dtype):
     r = rng("matmul")
-    pick = {"int8": int8, "bf16": lambda r: bf16(r, 120, 134), "fp32": lambda r: fp32(r, 120, 134)}[dtype]
+    floats = {"fp16": lambda r: float16(r, "FP16", 7), "fp32": lambda r: fp32(r, 120, 134)}
+    pick = {"int8": int8, "bf16": lambda r: bf16(r, 120, 134), **floats}[dtype]
     for m, k, cols in ((1, 1, 1), (3, 17, 9), (2, 50, 5)):
         a, b = tensor(r, (2, m, k), pick), tensor(r, (2, k, cols), pick)
         got = operators.matmul(a, b, dtype=dtype, lanes=24, cells=20)

@@ -1,14 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * twin_simd_bf16.h - the bf16 dot product over vectors of cells, for the vector width that the including file defines:
- * WIDTH, VF, VI, INLINE and the operations V_* used below. Why floats are exact here: twin_simd_plan.h.
+ * twin_simd_float.h - the dot product of 16-bit floats over vectors of cells, for the vector width that the including
+ * file defines: WIDTH, VF, VI, INLINE and the operations V_* used below. Why floats are exact here: twin_simd_plan.h.
  */
-#ifndef PRESIL_TWIN_SIMD_BF16_H
-#define PRESIL_TWIN_SIMD_BF16_H
+#ifndef PRESIL_TWIN_SIMD_FLOAT_H
+#define PRESIL_TWIN_SIMD_FLOAT_H
 #include "twin_simd_plan.h"
 
+/* bf16 or fp16 codes as the fp32 that they equal. */
+INLINE VI widened(VI code, int fp16) {
+    if (!fp16) return V_SLL(code, 16);
+    VI magnitude = V_AND_I(code, V_SET1(0x7fff)), sign = V_SLL(V_AND_I(code, V_SET1(0x8000)), 16);
+    VI normal = V_ADD_I32(V_SLL(magnitude, 13), V_SET1(112 << 23));
+    VI special = V_ADD_I32(normal, V_SET1(112 << 23));
+    VI small = V_CAST_I(V_MUL(V_FROM_I32(magnitude), V_SET1_F(0x1p-24f)));
+    VI bits = V_SELECT_GT_I(V_SET1(0x400), magnitude, small, V_SELECT_GT_I(magnitude, V_SET1(0x7bff), special, normal));
+    return V_ADD_I32(bits, sign);
+}
+
 /* Largest exponent sum of each cell, from the byte codes; negative if all its products are zero. */
-INLINE void emax_codes(const twin_dims *dims, const uint8_t *codes, const bf16_row *row, int high, uint32_t vectors,
+INLINE void emax_codes(const twin_dims *dims, const uint8_t *codes, const float_row *row, int high, uint32_t vectors,
                        VI *emax) {
     VI m[2] = {V_SET1(0), V_SET1(0)};
     for (uint32_t g = 0; g < (dims->lanes / 2 + 3) / 4; g++, codes += 4 * (size_t)dims->cells_pad) {
@@ -25,7 +36,7 @@ INLINE void emax_codes(const twin_dims *dims, const uint8_t *codes, const bf16_r
 }
 
 /* The same from the floats, for exponents too far apart for the codes. */
-INLINE void emax_floats(const twin_dims *dims, const float *w, const bf16_row *row, uint32_t vectors, VI *emax) {
+INLINE void emax_floats(const twin_dims *dims, const float *w, const float_row *row, uint32_t vectors, VI *emax) {
     const VI zero = V_SET1(0), none = V_SET1(-1000), field = V_SET1(255);
     emax[0] = none;
     if (vectors > 1) emax[1] = none;
@@ -46,7 +57,7 @@ INLINE VF power_of_two(int32_t bias, VI e, int minus) {
 
 /* Adds one row's dot products to `vectors` vectors of cells, or returns 1 without having done so if some cell needs the
  * integer path. */
-INLINE int row_cells(const twin_dims *dims, const float *w, const uint8_t *codes, const bf16_row *row, int high,
+INLINE int row_cells(const twin_dims *dims, const float *w, const uint8_t *codes, const float_row *row, int high,
                      int use_codes, int first, uint32_t vectors, uint32_t *acc) {
     VI emax[2], sum[2] = {V_SET1(0), V_SET1(0)};
     VF scale[2];
@@ -75,13 +86,13 @@ INLINE int row_cells(const twin_dims *dims, const float *w, const uint8_t *codes
     return 0;
 }
 
-static void rows_bf16(const twin_dims *dims, const void *packed, const twin_rows *rows) {
-    const bf16_header *header = packed;
+static void rows_float(const twin_dims *dims, const void *packed, const twin_rows *rows) {
+    const float_header *header = packed;
     const float *w = packed_floats(dims, (void *)(uintptr_t)packed);
     const uint8_t *codes = packed_codes(dims, (void *)(uintptr_t)packed);
-    bf16_row row;
+    float_row row;
     for (uint32_t r = 0; r < rows->count; r++) {
-        bf16_path path = decode_row(rows->rows[r], dims->lanes / 2, rows->skip_special, header->e, &row);
+        float_path path = decode_row(rows->rows[r], dims->lanes / 2, &rows->floats, header->e, &row);
         if (path == PATH_INTEGER) {
             integer_cells(dims, header, rows, r, 0, dims->cells);
             continue;
