@@ -120,6 +120,10 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   double_t dots_fp;                                    // sums, then largest exponents (stored bias)
 
   // ---- operands
+  logic [31:0] row_top, wgt_top;
+  assign row_top = row_skip ? 32'd255 : 32'd256;
+  assign wgt_top = wgt_skip ? 32'd255 : 32'd256;
+
   function automatic bytes_t bytes_row();
     for (int unsigned j = 0; j < QUADS; j++) begin
       bytes_row[j]           = 16'(sext8(row_data[32*j +: 32]));
@@ -215,10 +219,6 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     for (int unsigned c = 0; c < CELLS16; c++) s |= ((x[c] & FP_INF) == FP_INF) ? 32'd1 : 32'd0;
     return s != 32'd0;
   endfunction
-
-  logic [31:0] row_top, wgt_top;
-  assign row_top = row_skip ? 32'd255 : 32'd256;
-  assign wgt_top = wgt_skip ? 32'd255 : 32'd256;
 
   always_ff @(posedge clk) begin
     automatic pairs_t x;

@@ -123,7 +123,7 @@ package presil_fp_pkg;
 
   // fp32 to fp16 (low 16 bits of the result), round to nearest even
   function automatic logic [31:0] f2h(input logic [31:0] v);
-    logic [31:0] f, e, m, d, q, rem, half, r;
+    logic [31:0] f, e, m, d, q, rem, tie, r;
     f = v & ~FP_SIGN;
     e = f >> 23;
     r = (f + 32'hfff + ((f >> 13) & 32'd1) - (32'd112 << 23)) >> 13;
@@ -132,8 +132,8 @@ package presil_fp_pkg;
     d = ((32'd126 - e) > 32'd31) ? 32'd31 : (32'd126 - e);
     q = m >> d[4:0];
     rem  = m - (q << d[4:0]);
-    half = (32'd1 << d[4:0]) >> 1;
-    q = q + (((rem + (q & 32'd1)) > half) ? 32'd1 : 32'd0);
+    tie = (32'd1 << d[4:0]) >> 1;
+    q = q + (((rem + (q & 32'd1)) > tie) ? 32'd1 : 32'd0);
     r = (e < 32'd113) ? q : r;
     r = (r > 32'h7c00) ? 32'h7c00 : r;
     r = r | ((v >> 16) & 32'h8000);

@@ -96,12 +96,12 @@ def load(isa, wait, signal, address, sp_word, rows, row_words, word):
 # Tokens as bits of `wait`: LOAD 0 operands, 1 parameters; MATRIX 4 accumulators full, 5 operands free; EPILOGUE 8
 # accumulators free, 9 parameters free,
 # 10 output full; STORE 12 output free.
-def layer(isa, config, bf16, kernel, residual, tiles, depthwise=False):
+def layer(isa, config, kind, kernel, residual, tiles, depthwise=False):
     """Descriptors of `tiles` tiles of side x side pixels, CELLS output channels, one channel block."""
     word, cells = config["word_bytes"], config["cells"]
     side = 32 if config["acc_rows"] >= 1024 else 8
     rows, span = side * side, side + kernel - 1
-    size = 2 if bf16 else 1
+    size, dtype, floats = 1 if kind == "int8" else 2, isa.ENUMS["DTYPE"][kind.upper()], kind != "int8"
     out_bytes = side * cells * size
     act_words, weight_words, param_words, out_words = (
         span * span,
@@ -136,7 +136,7 @@ def layer(isa, config, bf16, kernel, residual, tiles, depthwise=False):
                 "MATRIX",
                 1 | again << 8,
                 3,
-                dtype=bf16,
+                dtype=dtype,
                 depthwise=depthwise,
                 wgt_x_stride=depthwise,
                 wgt_y_stride=kernel * depthwise,
@@ -167,13 +167,13 @@ def layer(isa, config, bf16, kernel, residual, tiles, depthwise=False):
                 "EPILOGUE",
                 1 << 4 | 2 | again << 12,
                 7,
-                acc_fp32=bf16,
+                acc_fp32=floats,
                 half=i & 1,
                 bias_en=1,
                 scale_en=1,
                 res_en=residual,
-                res_type=1 if bf16 else 0,
-                out_type=1 if bf16 else 0,
+                res_type=dtype,
+                out_type=dtype,
                 rows=rows,
                 param_base=par,
                 out_base=result * word,
@@ -207,7 +207,7 @@ def layer(isa, config, bf16, kernel, residual, tiles, depthwise=False):
     return out
 
 
-def features(isa, config):
+def features(isa, config, kinds):
     """One launch of descriptors that don't wait for each other: every conversion, transposition, padding, stride,
     output and residual type."""
     word, cells, lanes = config["word_bytes"], config["cells"], config["lanes"]
@@ -304,7 +304,8 @@ def features(isa, config):
                 },
             )
         )
-    for bf16 in (0, 1):
+    for number, kind in enumerate(kinds):
+        dtype = isa.ENUMS["DTYPE"][kind.upper()]
         for stride, dilation, spread in ((1, 1, 1), (2, 2, 1), (1, 1, 2)):
             out.append(
                 descriptor(
@@ -312,9 +313,9 @@ def features(isa, config):
                     "MATRIX",
                     0,
                     0,
-                    dtype=bf16,
+                    dtype=dtype,
                     first=1,
-                    half=bf16,
+                    half=number & 1,
                     skip_special=spread == 2,
                     absent=stride == 2,
                     act_base=0,
@@ -417,18 +418,21 @@ def features(isa, config):
     return out
 
 
-def fill(chip, bf16):
-    """Random operands: bytes, or bf16 of both signs between 0.5 and 2."""
+def fill(chip, kind):
+    """Random operands: bytes, or floats of both signs between 0.5 and 2 (fp16: 0.25 and 2)."""
     random.seed(1)
     count = (OUT - ACT) // 2
     bits = random.getrandbits(16 * count).to_bytes(2 * count, "little")
-    if bf16:
-        high = bytes(b & 0x80 | 0x3F for b in bits[1::2])
+    if kind != "int8":
+        mask, exponent = (0x80, 0x3F) if kind == "bf16" else (0x8B, 0x34)
+        high = bytes(b & mask | exponent for b in bits[1::2])
         bits = b"".join(bytes(p) for p in zip(bits[::2], high)) if count < 1000 else _interleave(bits[::2], high)
     chip.memory_write(ACT, bits)
     chip.memory_write(
         PARAMS,
-        struct.pack("<f", 0.004) * 4096 if bf16 else struct.pack("<i", 300) * 32 + struct.pack("<f", 0.002) * 4064,
+        struct.pack("<f", 0.004) * 4096
+        if kind != "int8"
+        else struct.pack("<i", 300) * 32 + struct.pack("<f", 0.002) * 4064,
     )
 
 
@@ -483,24 +487,25 @@ def main():
         )
     print(f"{info.chip.decode()} {info.config.decode()} {info.build.decode()}: {info.text.decode()}")
     prepare(chip)
+    kinds = ("int8", "bf16", "fp16")[: 2 + (chip.read("CAP_FEATURES") >> 6 & 1)]
     if args.train:
         args.tiles, args.rounds, args.once = 40, 1, True
-        for bf16 in (0, 1):
-            fill(chip, bf16)
+        for kind in kinds:
+            fill(chip, kind)
             for _ in range(2):
-                run(chip, features(isa, config))
+                run(chip, features(isa, config, kinds))
         chip.wait(2000)
     layers = [
-        (f"{'bf16' if bf16 else 'int8'} {k}x{k}{text}", bf16, k, text == " residual", text == " depthwise")
-        for bf16 in (0, 1)
+        (f"{kind} {k}x{k}{text}", kind, k, text == " residual", text == " depthwise")
+        for kind in kinds
         for k, text in ((1, ""), (3, " residual"), (3, " depthwise"))
     ]
-    for name, bf16, kernel, residual, depthwise in layers:
+    for name, kind, kernel, residual, depthwise in layers:
         if args.only not in name:
             continue
         tiles = args.tiles // (1 if depthwise else kernel * kernel) + 2
-        descriptors = layer(isa, config, bf16, kernel, residual, tiles, depthwise)
-        fill(chip, bf16)
+        descriptors = layer(isa, config, kind, kernel, residual, tiles, depthwise)
+        fill(chip, kind)
         results = []
         for _ in range(1 if args.once else args.rounds):
             results.append(run(chip, descriptors))

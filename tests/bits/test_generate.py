@@ -7,7 +7,7 @@ import pytest
 
 from bits import generate as g
 from bits.reference import expected, sample
-from bits.values import CONTAINER
+from bits.values import CONTAINER, FLOAT_FAMILIES, Stream, family_values
 from oracle import operators
 
 SEED = 20261121
@@ -143,6 +143,24 @@ def test_float_families_reach_the_corners(swept, dtype):
     )
     full_fraction = 0x7F0000 if dtype == "bf16" else 0x7FFFFF
     assert (fraction["wide"] == full_fraction).any() and (fraction["wide"] == 0).any()
+
+
+def test_fp16_families_reach_the_corners():
+    """Each family's values are what it says, as numpy's float16 reads them."""
+    values = {
+        family: family_values(Stream(SEED, family), "fp16", family, (64, 64)).view(np.float16)
+        for family in FLOAT_FAMILIES
+    }
+    least = np.float16(2.0**-14)
+    subnormal = {k: (v != 0) & (np.abs(v) < least) for k, v in values.items()}
+    for name in ("normal", "wide", "full", "largest", "smallest", "cancel", "integers", "zero", "subnormal"):
+        assert np.isfinite(values[name]).all(), name
+    assert np.isinf(values["infinity"]).any() and np.isnan(values["nan"]).any() and np.isnan(values["mixed"]).any()
+    assert subnormal["subnormal"].mean() > 0.1 and subnormal["mixed"].any() and not subnormal["full"].any()
+    assert np.abs(values["largest"]).max() == 65504 and np.abs(values["smallest"]).min() == least
+    assert set(values["zero"].view(np.uint16).ravel().tolist()) == {0, 0x8000}
+    assert set(np.abs(values["integers"]).ravel().tolist()) == set(range(9))
+    assert (values["cancel"].sum(axis=1, dtype=np.float64) == 0).all()
 
 
 def test_int8_families_reach_the_corners(swept):

@@ -122,6 +122,15 @@ def test_specials_stay_in_their_cell(dtype, unit, infinite, code, skip, absent):
     assert got == [[one] * 6 + [two, one]] if skip else got == [full]
 
 
+@pytest.mark.parametrize("depthwise, want", [(1, 0x3F800000), (0, 0x41000000)])
+@pytest.mark.parametrize("dtype, one", [(BF16, 0x3F80), (FP16, 0x3C00)], ids=["bf16", "fp16"])
+def test_floats_are_padded_with_zeros(dtype, one, depthwise, want):
+    """Whatever `pad` is: an element between two of padding."""
+    m = machine("tiny", [("H", [one] * 8)], [("H", [one] * 8)] * 8)
+    row = dict(depthwise=depthwise, dtype=dtype, nx=3, ox=-1, lim_x=1, lim_y=1, pad=0x35)
+    assert launch(m, 1, 8, 3, row) == [[0] * 8, [want] * 8, [0] * 8]
+
+
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
 def test_pieces_of_a_kernel_are_the_operators_order(dtype, stride):

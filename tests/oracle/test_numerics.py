@@ -294,6 +294,14 @@ def test_fp16_dot_specials():
     assert dot([0x7BFF, 1], [0x7BFF, 1]) == n.round32(Fraction(65504**2))
 
 
+def test_fp16_lanes_are_rounded_half_up():
+    """Beside 1, products of 2^-25 count as 2^-24 each, smaller ones as nothing."""
+    one, least, half, less = 0x3C00, 0x0200, 0x1400, 0x13FF
+    assert n.fp16_dot([one, least, least], [one, half, half]) == 0x3F800001
+    assert n.fp16_dot([one, least, least], [one, less, less]) == 0x3F800000
+    assert n.fp16_dot([one, least | 0x8000, 0], [one, half, 0]) == 0x3F7FFFFF  # 1 - 2^-24
+
+
 @FORMATS
 @settings(max_examples=500, deadline=None)
 @given(data=st.data(), skip=st.booleans(), absent=st.booleans(), r=st.randoms(use_true_random=False))

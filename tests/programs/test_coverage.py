@@ -11,7 +11,8 @@ from bench.programs import program
 
 from .draw import FIRST_OF_DAY
 
-COUNT, LEAST, FEATURES = 1000, 2, 23
+COUNT, LEAST, FEATURES = 1000, 2, 28
+FP16 = layout.enum("DTYPE", "FP16")
 
 
 def load_features(f, word):
@@ -36,6 +37,10 @@ def epilogue_features(f):
         yield "integer bounds the wrong way round"
     if f["out_type"] == 3 and f["res_en"] and f["res_base"] >> 24:
         yield "RAW32 with a residual that is nowhere"
+    if f["out_type"] == FP16:
+        yield "rows of fp16"
+    if f["res_type"] == FP16 and f["res_en"] and f["out_type"] != 3:
+        yield "a residual of fp16"
     if f["rows"] > 1 and f["out_pitch"] >> 31:
         yield "output rows downwards"
 
@@ -59,6 +64,13 @@ def depthwise_features(f):
         yield "a window with a corner of padding"
 
 
+def fp16_features(f):
+    if f["dtype"] == FP16:
+        yield "fp16 depthwise" if f.get("depthwise") else "fp16"
+        if f["absent"] and not f["skip_special"]:
+            yield "absent weights of fp16"
+
+
 def broken_depthwise(p):
     fault = p.expected
     op = p.operations[fault.at] if fault and fault.at is not None else None
@@ -77,8 +89,10 @@ def features(p, word):
         f = op.fields
         if op.kind == "LOAD":
             out.update(load_features(f, word))
-        elif op.kind == "MATRIX" and f.get("depthwise"):
-            out.update(depthwise_features(f))
+        elif op.kind == "MATRIX":
+            out.update(fp16_features(f))
+            if f.get("depthwise"):
+                out.update(depthwise_features(f))
         elif op.kind == "EPILOGUE":
             out.update(epilogue_features(f))
             if op.wait & 0xF00:

@@ -18,6 +18,14 @@ ONCE = dict(n0=1, n1=1, n2=1, n3=1)
 ONE = dict.fromkeys(("nx", "ny", "sx", "sy", "kx", "ky", "dx", "dy", "ncb", "idx", "idy", "lim_x", "lim_y"), 1)
 ONE |= dict(depthwise=1, act_base=ACT, wgt_base=WGT, x_stride=1, y_stride=13, wgt_x_stride=1, wgt_y_stride=3)
 KERNELS = ("generic", "avx2", "avx512")
+DTYPES = [layout.enum("DTYPE", name) for name in ("INT8", "BF16", "FP16")]
+BF16, FP16 = DTYPES[1:]
+# Codes of like size; zeros, absent, subnormal, infinite, NaN, the least and the largest.
+SOME = {BF16: range(0x3E00, 0x4100), FP16: range(0x3400, 0x4800)}
+RARE = {
+    BF16: (0, 0x8000, 1, 0x8001, 0x7F80, 0xFF80, 0x7FC1, 0x0080, 0x7F7F),
+    FP16: (0, 0x8000, 1, 0x83FF, 0x7C00, 0xFC00, 0x7C01, 0x7E01, 0x0400, 0x7BFF),
+}
 
 # Fields of the window; the rest as ONE.
 CORNERS = {
@@ -77,13 +85,13 @@ def dump(c, half, rows, to, wait):
     ]
 
 
-def program(c, bf16, fields):
+def program(c, dtype, fields):
     """The corner, another window into the other half, the corner on top of itself, and a block of the plain mode over
     both halves between and behind them."""
-    corner = ONE | dict(dtype=bf16, pad=0x85) | fields
+    corner = ONE | dict(dtype=dtype, pad=0x85) | fields
     rows = corner["nx"] * corner["ny"]
-    other = ONE | dict(dtype=bf16, half=1, nx=rows, lim_x=5, kx=1 + (rows < 63), pad=3, wgt_base=WGT + 11)
-    plain = ONE | dict(dtype=bf16, depthwise=0, nx=rows, lim_x=40, first=0, wgt_base=WGT + 20)
+    other = ONE | dict(dtype=dtype, half=1, nx=rows, lim_x=5, kx=1 + (rows < 63), pad=3, wgt_base=WGT + 11)
+    plain = ONE | dict(dtype=dtype, depthwise=0, nx=rows, lim_x=40, first=0, wgt_base=WGT + 20)
     small = corner | dict(nx=1, ny=1, wgt_base=WGT + 13, first=0)
     matrices = [
         corner | dict(first=1, wait=1),
@@ -101,12 +109,12 @@ def program(c, bf16, fields):
     return [*loads, *(encode("MATRIX", **m) for m in matrices), *dumps], rows
 
 
-def image(seed, bf16):
-    """Bytes; as bf16 some of them zero, subnormal, infinite or NaN, the others near each other."""
+def image(seed, dtype):
+    """Bytes; as floats a few are rare ones, the others near each other."""
     r = random.Random(seed)
-    if not bf16:
+    if dtype not in SOME:
         return bytearray(r.randbytes(DRAM))
-    some, rare = range(0x3E00, 0x4100), (0, 0x8000, 1, 0x8001, 0x7F80, 0xFF80, 0x7FC1, 0x0080, 0x7F7F)
+    some, rare = SOME[dtype], RARE[dtype]
     pick = lambda: r.choice(rare) if r.random() < 0.02 else r.choice(some) | r.getrandbits(1) << 15
     return bytearray(b"".join(pick().to_bytes(2, "little") for _ in range(DRAM // 2)))
 
@@ -122,14 +130,14 @@ def by_oracle(config, descriptors, dram):
     return machine.memory.dram
 
 
-@pytest.mark.parametrize("bf16", [0, 1], ids=["int8", "bf16"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=["int8", "bf16", "fp16"])
 @pytest.mark.parametrize("config", ["tiny", "odd"])
-def test_twin_equals_oracle(config, bf16):
+def test_twin_equals_oracle(config, dtype):
     c, twins = layout.config(config), [t for t in (Twin(config, k) for k in KERNELS) if t.has_simd]
     assert twins
     for name, fields in CORNERS.items():
-        descriptors, rows = program(c, bf16, fields)
-        dram = image(name, bf16)
+        descriptors, rows = program(c, dtype, fields)
+        dram = image(name, dtype)
         want = results(by_oracle(config, descriptors, dram), c, rows)
         for twin in twins:
             mine = bytearray(dram)
@@ -139,14 +147,14 @@ def test_twin_equals_oracle(config, bf16):
 
 
 @pytest.mark.parametrize("model", ["ideal", "latency=20,response=3,stall=0.5"])
-@pytest.mark.parametrize("bf16", [0, 1], ids=["int8", "bf16"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=["int8", "bf16", "fp16"])
 @pytest.mark.parametrize("config", ["tiny", "odd", "base", "wide"])
-def test_rtl_equals_twin(config, bf16, model):
+def test_rtl_equals_twin(config, dtype, model):
     c, rtl = layout.config(config), Rtl(config, "fast" if config in ("base", "wide") else None, model)
     with Twin(config) as twin:
         for name, fields in CORNERS.items():
-            descriptors, rows = program(c, bf16, fields)
-            dram = image(name, bf16)
+            descriptors, rows = program(c, dtype, fields)
+            dram = image(name, dtype)
             rtl.put(IN, bytes(dram[IN:]))
             outcome, error = rtl.launch(descriptors), twin.launch(descriptors, dram)
             assert (outcome.hung, outcome.code, error.code) == (False, 0, 0), (name, outcome)

@@ -58,7 +58,7 @@ class Chip(speed.Chip):
 
 def observe(chip: Chip, descriptors: list[bytes], memory: str, seed: int) -> dict:
     """Everything that one launch leaves behind."""
-    speed.fill(chip, 0)
+    speed.fill(chip, "int8")
     chip.memory_write(speed.OUT, bytes(4 << 20))
     chip.prepare(memory, seed)
     before = chip.cycles()
@@ -75,8 +75,12 @@ def observe(chip: Chip, descriptors: list[bytes], memory: str, seed: int) -> dic
 def main(config_name: str, build: str, memories: list[str]) -> None:
     config = isa.CONFIGS[config_name]
     lists = {
-        "features": speed.features(isa, config),
-        **{f"bf16 {b} kernel {k}": speed.layer(isa, config, b, k, k == 3, 4) for b in (0, 1) for k in (1, 3)},
+        "features": speed.features(isa, config, ("int8", "bf16", "fp16")),
+        **{
+            f"{t} kernel {k}": speed.layer(isa, config, t, k, k == 3, 4)
+            for t in ("int8", "bf16", "fp16")
+            for k in (1, 3)
+        },
     }
     chip = Chip(library(config_name, build), "default")
     print(

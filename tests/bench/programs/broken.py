@@ -95,7 +95,9 @@ def field_errors(r, c, op):
 def later_errors(r, kind):
     """Changes to types and conversions that this chip doesn't have."""
     least = {"LOAD": [("conv", 4)], "STORE": [("conv", 1)], "MATRIX": [("dtype", 2)], "EPILOGUE": [("out_type", 4)]}
-    return [{name: r.randint(low, 15)} for name, low in least.get(kind, ())]
+    drawn = [(name, r.randint(low, 15)) for name, low in least.get(kind, ())]
+    fp16, int32 = (layout.enum("DTYPE", name) for name in ("FP16", "INT32"))
+    return [{name: int32 if name != "conv" and code == fp16 else code} for name, code in drawn]
 
 
 def depthwise_errors(r, f):

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random MATRIX and EPILOGUE descriptors over regions of the scratchpad (isa.md sections 4 and 5)."""
 
+from oracle import layout
 from oracle.support import CORNERS32, any32
 
 from .tokens import Operation
 
-SIZES = (1, 2, 4, 4)  # of OUT and RES
-RAW32 = 3
+BF16, RAW32, FP16 = (layout.enum("DTYPE", name) for name in ("BF16", "RAW32", "FP16"))
+SIZES = {0: 1, BF16: 2, 2: 4, RAW32: 4, FP16: 2}  # of OUT and RES
+AS_FP16 = 0.45  # of the fields that say BF16
 NANS, SUBNORMALS = (0x7FC00000, 0xFFC00000, 0xFF800001), range(1, 0x800000)
 MOST_ROWS = 400  # activation rows that one descriptor streams
 ROW_LIMIT = 64  # positions of a row of a depthwise window
@@ -75,6 +77,13 @@ def depthwise(r, c, acts, weights, rows_done):
     place_weights(r, weights, op, (kx - 1) * across + (ky - 1) * down + 1)
     place_rows(r, c, op, rows_done, on_top=0.25)
     return op
+
+
+def other_half(r, op):
+    """Some of bf16 becomes fp16, which has its size: all else of a program, cycles too, is what it was before."""
+    for name in ("dtype", "out_type", "res_type"):
+        if op.fields.get(name) == BF16 and op.kind in ("MATRIX", "EPILOGUE") and r.random() < AS_FP16:
+            op.fields[name] = FP16
 
 
 def named(axis, fields):

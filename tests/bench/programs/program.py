@@ -76,8 +76,8 @@ def program(chip, number):
     config = layout.config(chip)
     r = random.Random(f"{chip} {number}")
     fault = broken.choose(r) if r.random() < 0.3 else None
-    modes = random.Random(f"{chip} {number} modes")
-    writer = Writer(r, config, modes, plain=fault is not None)
+    modes, types = (random.Random(f"{chip} {number} {what}") for what in ("modes", "types"))
+    writer = Writer(r, config, modes, types, plain=fault is not None)
     writer.carve()
     for _ in range(r.choice((r.randint(2, 8), r.randint(6, 22)))):
         writer.step()

@@ -12,6 +12,7 @@ ISLANDS, APART = 4, 1 << 31
 RING_AREA = 0x1_4000_0000  # 64 KiB-aligned rings are put behind it
 ADDRESS_MASK = (1 << 40) - 1
 IMAGES = 24
+ABSENT = {"bf16": 0x0001, "fp16": 0x7C01}  # numerics.md 4.1
 
 
 def island_bytes(config):
@@ -34,12 +35,12 @@ def output_island(config, k):
 
 @cache
 def image(seed, index, count):
-    """`count` bytes for an input island: stretches of integers, bf16 and fp32 of every kind."""
+    """`count` bytes for an input island: stretches of integers, bf16, fp16 and fp32 of every kind."""
     s, r = Stream(seed, index, "image"), random.Random(f"{seed} {index}")
     piece, out = 2048, bytearray()
     while len(out) < count:
-        dtype = r.choice(("int8", "bf16", "bf16", "fp32", "fp32"))
-        size = {"int8": 1, "bf16": 2, "fp32": 4}[dtype]
+        dtype = r.choice(("int8", "bf16", "bf16", "fp16", "fp16", "fp32", "fp32"))
+        size = {"int8": 1, "bf16": 2, "fp16": 2, "fp32": 4}[dtype]
         if dtype == "int8":
             family = r.choice(("random", "extremes", "all_min", "sparse", "cancel"))
         else:
@@ -59,8 +60,8 @@ def image(seed, index, count):
                 )
             )
         values = family_values(s, dtype, family, (piece // size,))
-        if dtype == "bf16" and r.random() < 0.5:
-            values[s.chance(values.shape, 20)] = 0x0001  # the code of an absent weight
+        if dtype in ABSENT and r.random() < 0.5:
+            values[s.chance(values.shape, 20)] = ABSENT[dtype]
         if dtype == "fp32" and r.random() < 0.4:
             values[s.chance(values.shape, 50)] &= 0xFFE00000  # short ones: products and sums that end at a tie
         out += values.astype(values.dtype.newbyteorder("<")).tobytes()

@@ -24,9 +24,9 @@ class Writer:
     """One program's operations in program order, guarded by tokens. plain: stores don't overlap, nothing is read
     back, so that after an error every byte has either its old value or its new one."""
 
-    def __init__(self, r, config, modes, plain=False):
-        """modes: decides which MATRIXes are depthwise, and draws them."""
-        self.r, self.c, self.modes, self.plain = r, config, modes, plain
+    def __init__(self, r, config, modes, types, plain=False):
+        """modes: decides which MATRIXes are depthwise, and draws them. types: decides what is fp16."""
+        self.r, self.c, self.modes, self.types, self.plain = r, config, modes, types, plain
         self.guard, self.order, self.regions, self.rows = Guard(r), [], [], {0: set(), 1: set()}
         self.loads, self.stores = Loads(r, config), Stores(r, config)
         self.stored = []
@@ -34,6 +34,7 @@ class Writer:
     def put(self, op):
         if op is None:
             return False
+        compute.other_half(self.types, op)
         self.guard.add(op)
         self.order.append(op)
         return True

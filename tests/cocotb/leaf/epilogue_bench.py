@@ -3,12 +3,13 @@
 
 import cocotb
 from oracle import engines, layout
-from oracle.support import CORNERS32, any32, fp32
+from oracle.support import CORNERS32, CORNERS_FP16, any32, fp16, fp32
 from rig import CONFIG, WORD, WORDS, Feeder, ReadPort, Rig, Scratchpad, Watched, executed, near, run_out, scaled
 
 CELLS, ROWS = CONFIG.cells, CONFIG.acc_rows
 # What is read, and four places for what is written: the engine holds two descriptors.
 INPUT, PLACE = range(WORDS // 2), WORDS // 8
+BYTES = {0: 1, 1: 2, 2: 4, 3: 4, 5: 2}  # of an element, by type
 NORMAL = [c for c in CORNERS32 if not 0 < c & 0x7FFFFFFF < 0x800000]
 
 
@@ -20,10 +21,10 @@ def unit(element: int) -> int:
 def draw(r, number: int) -> dict:
     """Fields of an EPILOGUE that writes in place `number` mod 4; some leave it, which `fits` tells."""
     rows = near(r, 1, (1, 1, 2, ROWS, 9), 1)
-    out, res = r.randrange(4), r.randrange(3)
+    out, res = r.choice((0, 1, 2, 3, 5, 5)), r.choice((0, 1, 2, 5))
     first = WORD * (len(INPUT) + number % 4 * PLACE)
-    grid = unit((1, 2, 4, 4)[out])
-    words = -(-CELLS * (1, 2, 4, 4)[out] // WORD)
+    grid = unit(BYTES[out])
+    words = -(-CELLS * BYTES[out] // WORD)
     pitch = near(r, grid, (grid, words * WORD, words * WORD, 3 * WORD), grid)
     f = dict(rows=rows, acc_base=near(r, 1, (0, max(0, ROWS - rows))), half=r.getrandbits(1), out_type=out)
     f |= dict(out_base=first + near(r, grid, (0, WORD, grid)), out_pitch=pitch, res_type=res)
@@ -32,7 +33,7 @@ def draw(r, number: int) -> dict:
     if r.random() < 0.3 and out == res and pitch >= words * WORD:  # in place, row by row
         f |= dict(res_base=f["out_base"], res_pitch=pitch)
     else:
-        grid = unit((1, 2, 4)[res])
+        grid = unit(BYTES[res])
         f |= dict(res_base=near(r, grid, (0, 64 * WORD, 5 * grid)), res_pitch=near(r, grid, (grid, WORD, 2 * WORD)))
     f |= dict(res_zp=r.choice((0, r.randint(-128, 127), r.randrange(-(1 << 31), 1 << 31))), res_scale=fp32(r, 110, 130))
     f |= dict(clamp_lo=r.choice((0, 0xFF800000, fp32(r))), clamp_hi=r.choice((0x40C00000, 0x7F800000, fp32(r))))
@@ -54,10 +55,12 @@ def reads_only_input(f: dict) -> bool:
 
 
 def sums(r) -> list:
-    """Of both halves, as integers and floats of every kind."""
+    """Of both halves, as integers and floats of every kind, also those between which fp16 ends or rounds."""
 
     def one():
-        return r.choice((any32(r), r.randrange(-40000, 40000) & 0xFFFFFFFF, fp32(r, 120, 140), r.choice(NORMAL)))
+        edge = fp32(r, *r.choice(((101, 116), (141, 143)))) & 0xFFFFF000 | r.choice((0, 1, 0xFFF))
+        some = any32(r), r.randrange(-70000, 70000) & 0xFFFFFFFF, fp32(r, 120, 140), r.choice(NORMAL), edge
+        return r.choice(some)
 
     return [[[one() for _ in range(CELLS)] for _ in range(ROWS)] for _ in range(2)]
 
@@ -65,8 +68,11 @@ def sums(r) -> list:
 def values(r, memory: Watched) -> None:
     """Parameters and residuals that are floats more often than not."""
     for at in range(0, len(memory.spad), 4):
-        if r.random() < 0.8:
+        if r.random() < 0.7:
             memory.spad[at : at + 4] = fp32(r, 118, 136).to_bytes(4, "little")
+        elif r.random() < 0.5:
+            codes = [r.choice((fp16(r), fp16(r, 0, 1), r.choice(CORNERS_FP16))) for _ in range(2)]
+            memory.spad[at : at + 4] = b"".join(code.to_bytes(2, "little") for code in codes)
 
 
 class Accumulators:

@@ -3,11 +3,13 @@
 port while the next descriptors run."""
 
 import cocotb
-from oracle import engines
+from oracle import engines, layout
+from oracle.support import fp16
 from rig import CONFIG, WORDS, Feeder, ReadPort, Rig, Scratchpad, Watched, executed, near, run_out, scaled
 
 CELLS, ROWS = CONFIG.cells, CONFIG.acc_rows
 MOST = 150  # activation rows that a descriptor streams
+DTYPES = [layout.enum("DTYPE", name) for name in ("INT8", "BF16", "FP16")]
 
 
 def axis(r, n: int, k: int) -> dict:
@@ -28,7 +30,7 @@ def draw(r, started: set) -> dict:
     half, rows = r.getrandbits(1), nx * ny
     base = near(r, 1, (0, max(0, ROWS - rows)))
     first = int(not all((half, base + k) in started for k in range(rows)) or r.random() < 0.3)
-    f = dict(nx=nx, ny=ny, kx=kx, ky=ky, ncb=ncb, half=half, first=first, acc_base=base, dtype=r.getrandbits(1))
+    f = dict(nx=nx, ny=ny, kx=kx, ky=ky, ncb=ncb, half=half, first=first, acc_base=base, dtype=r.choice(DTYPES))
     f |= dict(skip_special=r.getrandbits(1), absent=r.getrandbits(1), pad=r.choice((0, 0x80, 0x7F, r.getrandbits(8))))
     for letter, n, k in (("x", nx, kx), ("y", ny, ky)):
         f |= {f"{name}{letter}" if name != "lim" else f"lim_{letter}": v for name, v in axis(r, n, k).items()}
@@ -53,12 +55,23 @@ def window(r, f: dict) -> dict:
 
 
 def content(r, memory: Watched) -> None:
-    """Half of the words are bf16 of like size, so that sums neither vanish nor overflow; the rest is anything."""
+    """Most words are bf16 or fp16 of like size, so that sums neither vanish nor overflow; the rest is anything."""
     for at in range(0, len(memory.spad), 32):
-        if r.random() < 0.6:
-            codes = [(r.getrandbits(1) << 15 | r.randint(115, 139) << 7 | r.getrandbits(7)) for _ in range(16)]
-            codes = [r.choice((1, 0, 0x8000)) if r.random() < 0.1 else code for code in codes]
+        kind = r.choices((bf16_code, fp16_code, None), (50, 35, 15))[0]
+        if kind:
+            span = r.choice(((0, 2), (0, 30), (8, 20), (8, 20), (27, 30)))
+            rare = r.choice(((1, 0, 0x8000), (0x7C01, 0, 0x83FF) if r.random() < 0.15 else (0x8001, 0, 0x03FF)))
+            codes = [r.choice(rare) if r.random() < 0.1 else kind(r, span) for _ in range(16)]
             memory.spad[at : at + 32] = b"".join(code.to_bytes(2, "little") for code in codes)
+
+
+def bf16_code(r, _span) -> int:
+    """As fp16 of like size too."""
+    return r.getrandbits(1) << 15 | r.randint(115, 139) << 7 | r.getrandbits(7)
+
+
+def fp16_code(r, span) -> int:
+    return fp16(r, *span)
 
 
 class Epilogue:

@@ -5,9 +5,10 @@
 // remainder; there is one such pair, so the rows' formula may take it.
 module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
   input logic        clk, rst, in_valid, in_ready, row_valid, row_take, row_pad, row_end, row_last, row_first, row_half,
-  input logic        row_bf16, row_skip, set_valid, set_load, run_valid, adv, neg_x, neg_y, s_bf16, s_first, s_half,
-  input logic        s_skip, bf16, first, half, skip, row_depthwise, row_emit, s_depthwise, s_two_x, s_two_y, depthwise,
-  input logic        two_x, two_y,
+  input logic        row_float, row_fp16, row_skip, set_valid, set_load, run_valid, adv, neg_x, neg_y, s_float, s_fp16,
+  input logic        s_first, s_half,
+  input logic        s_skip, floats, fp16, first, half, skip, row_depthwise, row_emit, s_depthwise, s_two_x, s_two_y,
+  input logic        depthwise, two_x, two_y,
   input logic [2:0]  row_kx, row_ky, s_wx, s_wy, wx, wy,
   input logic [5:0]  row_x,
   input matrix_t     desc,
@@ -27,12 +28,12 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     logic [15:0]   nx, ny, ncb, lim_x, lim_y, x_stride, y_stride, cb_stride, act_base, ox, oy, sx, sy, dx, dy;
     logic [7:0]    kx, ky, idx, idy, pad;
     logic [CW-1:0] acc_base;
-    logic          bf16, first, half, skip, depthwise, two_x, two_y;
+    logic          floats, fp16, first, half, skip, depthwise, two_x, two_y;
     logic [2:0]    wx, wy;
     logic [31:0]   index;
   } work_t;
   typedef struct packed {
-    logic          pad, last, stop, first, half, bf16, skip, depthwise, emit;
+    logic          pad, last, stop, first, half, floats, fp16, skip, depthwise, emit;
     logic [2:0]    wx, wy;
     logic [5:0]    x;
     logic [15:0]   addr;
@@ -46,8 +47,9 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
   logic        k0, k1, k2, k3, k4;                       // the loops: x, y, kx, ky, cb
   logic        stalled, more, end0, end1, end2, end3, end4;
   logic [21:0] px, py, colx, coly;                       // position, and that of the block's first column and row
-  assign is = '{pad: row_pad, last: row_last, stop: row_end, first: row_first, half: row_half, bf16: row_bf16,
-                skip: row_skip, depthwise: row_depthwise, emit: row_emit, wx: row_kx, wy: row_ky, x: row_x,
+  assign is = '{pad: row_pad, last: row_last, stop: row_end, first: row_first, half: row_half, floats: row_float,
+                fp16: row_fp16, skip: row_skip, depthwise: row_depthwise, emit: row_emit, wx: row_kx, wy: row_ky,
+                x: row_x,
                 addr: row_addr, pad_byte: row_pad_byte, acc: row_acc, index: row_index};
   // a window is walked like the rows of a 1x1 kernel; sx is dx or twice that
   logic window;
@@ -64,7 +66,8 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     sx: window ? desc.dx : desc.sx, sy: window ? desc.dy : desc.sy, dx: desc.dx, dy: desc.dy,
     kx: window ? 8'd1 : desc.kx, ky: window ? 8'd1 : desc.ky,
     idx: desc.idx, idy: desc.idy, pad: desc.pad, acc_base: desc.acc_base[CW-1:0],
-    bf16: desc.dtype == DTYPE_BF16, first: desc.first, half: desc.half, skip: desc.skip_special,
+    floats: desc.dtype != DTYPE_INT8, fp16: desc.dtype == DTYPE_FP16, first: desc.first, half: desc.half,
+    skip: desc.skip_special,
     depthwise: window, two_x: desc.sx != desc.dx, two_y: desc.sy != desc.dy,
     wx: desc.kx[2:0], wy: desc.ky[2:0],
     index: index};
@@ -151,7 +154,7 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
     f.stop  = end0 && end1;
     f.last  = end0 && end1 && end2 && end3 && end4;
     f.first = d.first && !k4 && !k3 && !k2;
-    f.half  = d.half;  f.bf16 = d.bf16;  f.skip = d.skip;  f.pad_byte = d.pad;  f.index = d.index;
+    f.half  = d.half;  f.floats = d.floats;  f.fp16 = d.fp16;  f.skip = d.skip;  f.pad_byte = d.pad;  f.index = d.index;
   end
 
   function automatic logic [15:0] size(input logic [15:0] v);
@@ -190,8 +193,9 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
              && s_nx == s.nx && s_ny == s.ny && s_ncb == s.ncb && s_lim_x == s.lim_x && s_lim_y == s.lim_y
              && s_x_stride == s.x_stride && s_y_stride == s.y_stride && s_cb_stride == s.cb_stride
              && s_act_base == s.act_base && s_kx == s.kx && s_ky == s.ky && s_idx == s.idx && s_idy == s.idy
-             && s_pad == s.pad && s_acc_base == s.acc_base && s_bf16 == s.bf16 && s_first == s.first
-             && s_half == s.half && s_skip == s.skip && s_depthwise == s.depthwise && s_two_x == s.two_x
+             && s_pad == s.pad && s_acc_base == s.acc_base && s_float == s.floats && s_fp16 == s.fp16
+             && s_first == s.first && s_half == s.half && s_skip == s.skip && s_depthwise == s.depthwise
+             && s_two_x == s.two_x
              && s_two_y == s.two_y && s_wx == s.wx && s_wy == s.wy && s_index == s.index))
         && (!run_valid
             || (small_one(d) && x == 16'(k0) && y == 16'(k1) && kx == 8'(k2) && ky == 8'(k3) && cb == 16'(k4)
@@ -204,8 +208,9 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
                 && nx == d.nx && ny == d.ny && ncb == d.ncb && kxn == d.kx && kyn == d.ky && lim_x == d.lim_x
                 && lim_y == d.lim_y && x_stride == d.x_stride && y_stride == d.y_stride && cb_stride == d.cb_stride
                 && idx == d.idx && idy == d.idy && pad == d.pad
-                && acc_base == d.acc_base && acc == f.acc && bf16 == d.bf16 && first == d.first && half == d.half
-                && skip == d.skip && depthwise == d.depthwise && two_x == d.two_x && two_y == d.two_y && wx == d.wx
+                && acc_base == d.acc_base && acc == f.acc && floats == d.floats && fp16 == d.fp16 && first == d.first
+                && half == d.half && skip == d.skip && depthwise == d.depthwise && two_x == d.two_x
+                && two_y == d.two_y && wx == d.wx
                 && wy == d.wy && id == d.index && cb_addr == d.act_base + (k4 ? d.cb_stride : 16'd0)))
         && (!row_valid || e.last || run_valid));
       a_pad: assert (!row_valid || is.pad == e.pad);
@@ -214,7 +219,8 @@ module presil_agen_properties import presil_config_pkg::*, presil_desc_pkg::*; (
       a_end: assert (!row_valid || is.stop == e.stop);
       a_last: assert (!row_valid || is.last == e.last);
       a_first: assert (!row_valid || is.first == e.first);
-      a_as_given: assert (!row_valid || (is.half == e.half && is.bf16 == e.bf16 && is.skip == e.skip
+      a_as_given: assert (!row_valid || (is.half == e.half && is.floats == e.floats && is.fp16 == e.fp16
+                                 && is.skip == e.skip
                                          && is.pad_byte == e.pad_byte && is.index == e.index));
       a_window: assert (!row_valid || (is.depthwise == e.depthwise && is.emit == e.emit && is.x == e.x && is.wx == e.wx
                                        && is.wy == e.wy));
