@@ -14,8 +14,8 @@ enum { MOST_HEADER = 65536 };
 static const struct {
     const char *descr;
     uint32_t dtype, bytes;
-} formats[] = {{"|i1", PRESIL_INT8, 1},  {"<u2", PRESIL_BF16, 2}, {"<f4", PRESIL_FP32, 4},
-               {"<i4", PRESIL_INT32, 4}, {"|V2", PRESIL_BF16, 2}, {"<V2", PRESIL_BF16, 2}};
+} formats[] = {{"|i1", PRESIL_INT8, 1}, {"<u2", PRESIL_BF16, 2}, {"<f4", PRESIL_FP32, 4}, {"<i4", PRESIL_INT32, 4},
+               {"<f2", PRESIL_FP16, 2}, {"|V2", PRESIL_BF16, 2}, {"<V2", PRESIL_BF16, 2}};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
 /* The value behind 'key': in the header's dictionary; NULL if it isn't there. */
@@ -37,10 +37,10 @@ static int parse(const char *path, const char *header, npy_array *out, char *tex
     }
     while (k < FORMATS && strncmp(descr + 1, formats[k].descr, 3) != 0) k++;
     if (k == FORMATS || descr[4] != '\'') {
-        (void)snprintf(
-            text, bytes,
-            "%s: dtype %.8s; float32 ('<f4'), int8 ('|i1'), int32 ('<i4') or the bits of bfloat16 ('<u2') expected",
-            path, descr);
+        (void)snprintf(text, bytes,
+                       "%s: dtype %.8s; float32 ('<f4'), float16 ('<f2'), int8 ('|i1'), int32 ('<i4') or the bits of "
+                       "bfloat16 ('<u2') expected",
+                       path, descr);
         return -1;
     }
     if (strncmp(order, "False", 5) != 0) {

@@ -33,7 +33,9 @@ static uint32_t crc32_of(uint32_t crc, const uint8_t *p, uint64_t n) {
     return ~crc;
 }
 
-uint32_t program_element_bytes(uint32_t dtype) { return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4; }
+uint32_t program_element_bytes(uint32_t dtype) {
+    return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 || dtype == PRESIL_FP16 ? 2 : 4;
+}
 
 uint64_t program_elements(const program_tensor *t) {
     uint64_t n = 1;
@@ -56,7 +58,8 @@ static int read_file(const char *path, program *out, char *text, size_t bytes) {
 
 bool program_tensor_fits(const program_tensor *t, uint64_t arena) {
     uint64_t last = t->offset, elements = 1;
-    if (t->dtype > PRESIL_INT32 || t->ndim > PROGRAM_DIMS || !memchr(t->name, 0, sizeof t->name) || t->offset > arena)
+    if ((t->dtype > PRESIL_INT32 && t->dtype != PRESIL_FP16) || t->ndim > PROGRAM_DIMS ||
+        !memchr(t->name, 0, sizeof t->name) || t->offset > arena)
         return false;
     for (uint32_t i = 0; i < t->ndim; i++) {
         if (t->shape[i] < 1 || t->stride[i] < 0 || (uint64_t)t->shape[i] > arena / elements + 1 ||

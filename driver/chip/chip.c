@@ -23,7 +23,7 @@ static int chip_create(const char *name, presil_chip **out, presil_error_buffer 
     presil_chip *chip = calloc(1, sizeof *chip);
     if (!chip) return chip_fail(error, PRESIL_EHOSTMEM, "no host memory for a chip");
     chip->config = *c;
-    atomic_init(&chip->fp16, true);
+    chip->fp16 = true;
     chip->records = chip_records_wanted();
     *out = chip;
     return PRESIL_OK;

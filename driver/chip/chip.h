@@ -13,7 +13,6 @@
 #define PRESIL_CHIP_INTERNAL_H
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,7 +46,7 @@ typedef struct {
 
 struct presil_chip {
     presil_config config;
-    atomic_bool fp16;         /* as the configurations have it; of a chip that was probed: CAP_FEATURES.fp16 */
+    _Atomic bool fp16;        /* as the configurations have it; of a chip that was probed: CAP_FEATURES.fp16 */
     struct presil_twin *twin; /* created at the first execute() */
     uint32_t launches_submitted;
     chip_launch launch; /* that runs, or ran last */

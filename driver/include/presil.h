@@ -69,7 +69,7 @@ typedef enum {
  * executor each operator is compared with presil_reference.h: integers exactly, floats as near as the chip says. */
 typedef enum { PRESIL_MODE_RTL = 0, PRESIL_MODE_MODEL = 1, PRESIL_MODE_VERIFY = 2, PRESIL_MODE_HYBRID = 3 } presil_mode;
 
-/* presil_tensor has the first four and FP16; operands of an operator (presil_op.h) any. INT4: two in a byte, the first below. */
+/* presil_tensor has the first four and FP16; presil_operand (presil_op.h) any. INT4: two in a byte, the first below. */
 typedef enum {
     PRESIL_INT8 = 0,
     PRESIL_BF16 = 1,
@@ -455,8 +455,8 @@ typedef struct {
     int64_t stride[2], padding[2], dilation[2];
     uint32_t groups; /* 0: 1 */
     uint32_t tiling;
-    const presil_tensor *residual; /* NULL: none. Added in fp32; shape of out and rows like its, FP32, BF16 or FP16. May be
-                                      out itself: the sum over several launches */
+    const presil_tensor *residual; /* NULL: none. Added in fp32; shape of out and rows like its, FP32, BF16 or FP16. May
+                                      be out itself: the sum over several launches */
 } presil_conv2d_weight_grad_desc;
 
 /* EUNSUPPORTED, the text says why: a layout that the chip's LOAD can't fetch (strides of 2 GiB or more among them), or

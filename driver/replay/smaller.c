@@ -88,6 +88,11 @@ static void make_usual(uint8_t *bytes, uint64_t count, uint32_t dtype) {
         memcpy(&x, bytes + i, 2);
         if ((x >> 7 & 0xff) > LARGE) memcpy(bytes + i, &(uint16_t){0x3f80}, 2);
     }
+    for (uint64_t i = 0; dtype == PRESIL_FP16 && i + 2 <= count; i += 2) {
+        uint16_t x;
+        memcpy(&x, bytes + i, 2);
+        if ((x & 0x7c00) == 0x7c00) memcpy(bytes + i, &(uint16_t){0x3c00}, 2);
+    }
     for (uint64_t i = 0; dtype == PRESIL_FP32 && i + 4 <= count; i += 4) {
         uint32_t x;
         memcpy(&x, bytes + i, 4);

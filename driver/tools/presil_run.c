@@ -38,7 +38,11 @@ typedef struct {
     bool lost;
 } report_list;
 
-static const char *const dtypes[] = {"int8", "bfloat16", "float32", "int32"};
+static const char *const dtypes[] = {[PRESIL_INT8] = "int8",
+                                     [PRESIL_BF16] = "bfloat16",
+                                     [PRESIL_FP32] = "float32",
+                                     [PRESIL_INT32] = "int32",
+                                     [PRESIL_FP16] = "float16"};
 
 static void on_report(void *context, const presil_report *report) {
     report_list *list = context;

@@ -61,10 +61,15 @@ static void sequences(void **state) {
     const soft_access *log;
     (void)soft_log(&log);
     EXPECT_OK(presil_device_start(d));
-    const step bring_up[] = {{SOFT_READ, PRESIL_REG_ID, REG_ID_VALUE}, {SOFT_READ, PRESIL_REG_CAP_ARRAY, -1},
-                             {SOFT_READ, PRESIL_REG_CAP_MEMORY, -1},   {SOFT_READ, PRESIL_REG_CAP_BANK, -1},
-                             {SOFT_READ, PRESIL_REG_CAP_ACC, -1},      {SOFT_READ, PRESIL_REG_CONFIG_HASH, -1},
-                             {SOFT_READ, PRESIL_REG_VERSION, -1},      RESET_STEPS};
+    const step bring_up[] = {{SOFT_READ, PRESIL_REG_ID, REG_ID_VALUE},
+                             {SOFT_READ, PRESIL_REG_CAP_ARRAY, -1},
+                             {SOFT_READ, PRESIL_REG_CAP_MEMORY, -1},
+                             {SOFT_READ, PRESIL_REG_CAP_BANK, -1},
+                             {SOFT_READ, PRESIL_REG_CAP_ACC, -1},
+                             {SOFT_READ, PRESIL_REG_CONFIG_HASH, -1},
+                             {SOFT_READ, PRESIL_REG_VERSION, -1},
+                             {SOFT_READ, PRESIL_REG_CAP_FEATURES, -1},
+                             RESET_STEPS};
     expect_steps(bring_up, sizeof bring_up / sizeof *bring_up);
     /* A launch: clean queue, doorbell, one wait, the interrupt acknowledged, a snapshot; nothing between doorbell and
      * interrupt. */

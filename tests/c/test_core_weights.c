@@ -179,9 +179,57 @@ static void in_a_place_of_the_callers(void **state) {
     assert_string_equal(log_text(), "");
 }
 
+/* 1 and 2 as fp16: the twin has it, and a chip whose CAP_FEATURES.fp16 is 0 refuses weights and tensors. */
+static void fp16_where_the_chip_has_it(void **state) {
+    (void)state;
+    const uint16_t two[CHANNELS] = {0x4000}, one[CHANNELS] = {0x3c00, 0x3c00, 0x3c00, 0x3c00};
+    for (int has = 0; has < 2; has++) {
+        presil_device *d = open_device(has ? PRESIL_MODE_MODEL : PRESIL_MODE_RTL, "soft");
+        if (!has) EXPECT_OK(presil_device_start(d));
+        const presil_weights_desc desc = {.size = sizeof desc,
+                                          .compute = PRESIL_COMPUTE_FP16,
+                                          .weight = two,
+                                          .weight_dtype = PRESIL_FP16,
+                                          .groups = 1,
+                                          .shape = {1, 1, 1, 1},
+                                          .stride = {1, 1, 1, 1}};
+        presil_conv2d_desc c = {.size = sizeof c, .stride = {1, 1}, .compute = PRESIL_COMPUTE_FP16};
+        c.input = (presil_tensor){.dtype = PRESIL_FP16, .ndim = 4, .shape = {1, 1, 4, 1}, .stride = {4, 4, 1, 1}};
+        c.output = c.input;
+        presil_daddr input, output;
+        EXPECT_OK(presil_alloc(d, NULL, NULL, sizeof one, &input));
+        EXPECT_OK(presil_alloc(d, NULL, NULL, sizeof one, &output));
+        EXPECT_OK(presil_copy_to_device(d, NULL, input, one, sizeof one, PRESIL_COPY_DIRECT));
+        c.input.data = input, c.output.data = output;
+        if (has) {
+            presil_weights *weights;
+            uint16_t got[4];
+            EXPECT_OK(presil_weights_create(d, &desc, &weights));
+            c.weights = weights;
+            EXPECT_OK(presil_conv2d(d, NULL, &c));
+            EXPECT_OK(presil_copy_to_host(d, NULL, got, output, sizeof got, PRESIL_COPY_DIRECT));
+            EXPECT_OK(presil_device_synchronize(d));
+            for (int i = 0; i < 4; i++) assert_int_equal(got[i], two[0]);
+            presil_weights_destroy(weights);
+        } else {
+            presil_weights *none;
+            EXPECT_STATUS(presil_weights_create(d, &desc, &none), PRESIL_EUNSUPPORTED);
+            EXPECT_TEXT("the weights: fp16, of which this chip has no products");
+            c.kernel = (presil_tensor){
+                .data = input, .dtype = PRESIL_FP16, .ndim = 4, .shape = {1, 1, 1, 1}, .stride = {1, 1, 1, 1}};
+            EXPECT_STATUS(presil_conv2d(d, NULL, &c), PRESIL_EUNSUPPORTED);
+            EXPECT_TEXT("fp16, of which this chip has no products");
+        }
+        EXPECT_OK(presil_free(d, input));
+        EXPECT_OK(presil_free(d, output));
+        presil_device_close(d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(change_in_order), cmocka_unit_test(others_are_refused),
                                        cmocka_unit_test(bias_and_scale_stay_or_stay_away),
-                                       cmocka_unit_test(in_a_place_of_the_callers)};
+                                       cmocka_unit_test(in_a_place_of_the_callers),
+                                       cmocka_unit_test(fp16_where_the_chip_has_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,7 +187,7 @@ static void what_no_chip_of_this_version_has(void **state) {
         REFUSED(d->w[1] |= 1u << 20, "reserved bits");
         if (op == PRESIL_OPCODE_LOAD) REFUSED(presil_load_conv_set(d, 4), "unknown conversion");
         if (op == PRESIL_OPCODE_STORE) REFUSED(presil_store_conv_set(d, 1), "unknown conversion");
-        if (op == PRESIL_OPCODE_MATRIX) REFUSED(presil_matrix_dtype_set(d, PRESIL_DTYPE_FP16), "neither int8");
+        if (op == PRESIL_OPCODE_MATRIX) REFUSED(presil_matrix_dtype_set(d, PRESIL_DTYPE_INT4), "none of int8");
         if (op == PRESIL_OPCODE_EPILOGUE) REFUSED(presil_epilogue_out_type_set(d, PRESIL_DTYPE_INT4), "unknown type");
 #undef REFUSED
     }
@@ -270,6 +270,44 @@ static void ranges_and_descriptions(void **state) {
     fixture_close(&f);
 }
 
+/* Two groups of a channel and an output each, in one block. */
+static void fp16_weights_lie_as_they_are(void **state) {
+    (void)state;
+    static const uint16_t given[2][2] = {{0x7c01, 0x0001}, {0xfc01, 0x7c00}},
+                          packed[2][2] = {{0x7e00, 0x0001}, {0xfc01, 0x7c00}};
+    fixture f;
+    fixture_open(&f, "tiny", 0);
+    presil_error_buffer e = {f.text, sizeof f.text};
+    presil_weights_desc w = {.size = sizeof w,
+                             .compute = PRESIL_COMPUTE_FP16,
+                             .weight = given,
+                             .weight_dtype = PRESIL_FP16,
+                             .groups = 2,
+                             .shape = {2, 2, 1, 1},
+                             .stride = {2, 1, 1, 1}};
+    presil_layout *layout;
+    uint64_t bytes;
+    assert_int_equal(chip_layout(f.chip, &w, &layout, &bytes, &e), PRESIL_OK);
+    uint8_t *image = malloc(bytes);
+    assert_int_equal(chip_pack(f.chip, layout, &w, image, &e), PRESIL_OK);
+    const uint32_t lanes = f.chip->config.lanes / 2;
+    for (uint32_t o = 0; o < 2; o++) {
+        for (uint32_t i = 0; i < lanes; i++) {
+            uint16_t got;
+            memcpy(&got, image + o * f.chip->config.word_bytes + 2 * i, 2);
+            assert_int_equal(got, i / 2 == o ? packed[o][i % 2] : 0x7c01);
+        }
+    }
+    free(image);
+    chip_layout_free(layout);
+    w.compute = PRESIL_COMPUTE_BF16;
+    assert_int_equal(chip_layout(f.chip, &w, &layout, &bytes, &e), PRESIL_EINVAL);
+    w.compute = PRESIL_COMPUTE_FP16, f.chip->fp16 = false;
+    assert_int_equal(chip_layout(f.chip, &w, &layout, &bytes, &e), PRESIL_EUNSUPPORTED);
+    assert_non_null(strstr(f.text, "CAP_FEATURES.fp16 is 0"));
+    fixture_close(&f);
+}
+
 static void terms_of_fp32(void **state) {
     (void)state;
     const struct {
@@ -305,10 +343,14 @@ static void terms_of_fp32(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_token_is_needed),   cmocka_unit_test(missing_pairs_are_hazards),
-        cmocka_unit_test(big_operators),           cmocka_unit_test(tokens_in_flight_are_bounded),
-        cmocka_unit_test(ranges_and_descriptions), cmocka_unit_test(terms_of_fp32),
-        cmocka_unit_test(epilogues_read_ahead),    cmocka_unit_test(what_no_chip_of_this_version_has)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_token_is_needed),
+                                       cmocka_unit_test(missing_pairs_are_hazards),
+                                       cmocka_unit_test(big_operators),
+                                       cmocka_unit_test(tokens_in_flight_are_bounded),
+                                       cmocka_unit_test(ranges_and_descriptions),
+                                       cmocka_unit_test(terms_of_fp32),
+                                       cmocka_unit_test(fp16_weights_lie_as_they_are),
+                                       cmocka_unit_test(epilogues_read_ahead),
+                                       cmocka_unit_test(what_no_chip_of_this_version_has)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 /* Convolutions of every kind through plan and twin, against plain loops; forced tilings give the same bytes.
  * test_tile_conv [PART PARTS]: of the cases, numbered through, those whose number is PART modulo PARTS (tile.cmake runs
  * all parts, so that none takes long under a sanitizer); without arguments all. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,18 +21,20 @@ static uint32_t between(fixture *f, uint32_t low, uint32_t high) { return low + 
 
 static conv_case random_case(fixture *f, const char *config) {
     conv_case c = {.config = config, .groups = 1};
-    uint32_t compute = between(f, 0, 3);
-    c.compute = compute > 2 ? 0 : compute;
-    uint32_t wide = c.compute == PRESIL_COMPUTE_FP32 ? PRESIL_FP32 : 0;
+    uint32_t compute = between(f, 0, 4);
+    c.compute = compute > PRESIL_COMPUTE_FP16 ? PRESIL_COMPUTE_INT8 : compute;
+    uint32_t wide = c.compute == PRESIL_COMPUTE_FP32 ? PRESIL_FP32 : c.compute == PRESIL_COMPUTE_FP16 ? PRESIL_FP16 : 0;
     c.in_dtype = c.compute == 0 ? PRESIL_INT8 : wide ? wide : between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
     c.weight_dtype = c.compute == 0 ? PRESIL_INT8 : wide ? wide : between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
     c.scale = between(f, 0, 1), c.bias = between(f, 0, 1), c.residual = between(f, 0, 2) == 0,
     c.clamp = between(f, 0, 1);
-    c.out_dtype = between(f, 0, 3);
+    c.out_dtype = between(f, 0, 4);
+    if (c.out_dtype > PRESIL_INT32) c.out_dtype = PRESIL_FP16;
     if (c.compute && c.out_dtype == PRESIL_INT32) c.out_dtype = PRESIL_BF16;
     if (c.out_dtype == PRESIL_INT32) c.scale = c.residual = c.clamp = false;
-    if (c.out_dtype == PRESIL_INT8) c.scale = true;
-    c.res_dtype = between(f, 0, 2);
+    if (c.out_dtype == PRESIL_INT8 || (c.out_dtype == PRESIL_FP16 && !c.compute)) c.scale = true;
+    c.res_dtype = between(f, 0, 3);
+    if (c.res_dtype > PRESIL_FP32) c.res_dtype = PRESIL_FP16;
     uint32_t layout = between(f, 0, 5);
     c.layout = layout > 3 ? 0 : (int)layout;
     c.out_layout = between(f, 0, 1) ? 0 : (int)between(f, 0, 3);
@@ -152,8 +155,7 @@ static void forced_tilings_give_the_same_bytes(void **state) {
             int64_t n = fixture_conv(&f, &c, tiling ? got : want);
             if (n <= 0) print_error("seed %u tiling %u: %s\n", seed, tiling, f.text);
             assert_true(n > 0);
-            uint32_t bytes = c.out_dtype == PRESIL_INT8 ? 1 : c.out_dtype == PRESIL_BF16 ? 2 : 4;
-            if (tiling) assert_memory_equal(want, got, (size_t)n * bytes);
+            if (tiling) assert_memory_equal(want, got, (size_t)n * chip_element_bytes(c.out_dtype));
             distinct += tiling > 0;
             fixture_close(&f);
         }
@@ -161,6 +163,40 @@ static void forced_tilings_give_the_same_bytes(void **state) {
     assert_int_equal(distinct, want_distinct);
     free(want);
     free(got);
+}
+
+/* Of a kernel by view. The second group's channels are infinite: no weight of it may be in the first one's sums. */
+static void groups_are_apart(void **state) {
+    (void)state;
+    for (uint32_t k = 0; k < 8; k++) {
+        const bool fp16 = k & 1;
+        const uint32_t dtype = fp16 ? PRESIL_FP16 : PRESIL_BF16;
+        const uint16_t infinite = fp16 ? 0x7c00 : 0x7f80;
+        fixture f;
+        if (!is_mine(k / 2)) continue;
+        fixture_open(&f, configs[k / 2], k);
+        presil_error_buffer e = {f.text, sizeof f.text};
+        presil_conv2d_desc d = {.size = sizeof d,
+                                .compute = fp16 ? PRESIL_COMPUTE_FP16 : PRESIL_COMPUTE_BF16,
+                                .groups = 2,
+                                .stride = {1, 1}};
+        fixture_tensor(&f, &d.input, dtype, 4, (const int64_t[]){1, 1, 5, 6}, (const int64_t[]){30, 30, 6, 1}, true);
+        fixture_tensor(&f, &d.kernel, dtype, 4, (const int64_t[]){4, 1, 1, 3}, (const int64_t[]){3, 3, 3, 1}, true);
+        fixture_tensor(&f, &d.output, PRESIL_FP32, 4, (const int64_t[]){1, 1, 5, 4}, (const int64_t[]){20, 20, 4, 1},
+                       false);
+        uint8_t *input = fixture_host(&f, d.input.data.value);
+        for (uint32_t i = 0; i < 30; i++) {
+            if (i % 6 >= 3) memcpy(input + 2 * i, &infinite, 2);
+        }
+        presil_plan *plan;
+        assert_int_equal(chip_plan_conv2d(f.chip, &d, NULL, (presil_daddr){0}, &plan, &e), PRESIL_OK);
+        assert_true(fixture_run(&f, plan));
+        for (int64_t x = 0; x < 5; x++) {
+            for (int64_t o = 0; o < 4; o++)
+                assert_int_equal(isfinite(fixture_get(fixture_element(&f, &d.output, 0, 0, x, o), PRESIL_FP32)), o < 2);
+        }
+        fixture_close(&f);
+    }
 }
 
 /* The n-th tilings are different ones. */
@@ -221,6 +257,6 @@ int main(int count, char **arguments) {
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_convolutions), cmocka_unit_test(edge_cases),
                                        cmocka_unit_test(forced_tilings_give_the_same_bytes),
-                                       cmocka_unit_test(forced_tilings_differ)};
+                                       cmocka_unit_test(forced_tilings_differ), cmocka_unit_test(groups_are_apart)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

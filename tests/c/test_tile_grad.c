@@ -26,16 +26,22 @@ static int64_t between(fixture *f, int64_t low, int64_t high) {
     return low + fixture_random(f, (uint32_t)(high - low + 1));
 }
 
+static uint32_t any_float(fixture *f) {
+    static const uint32_t list[] = {PRESIL_BF16, PRESIL_FP32, PRESIL_FP16};
+    return list[between(f, 0, 2)];
+}
+
 static grad_case random_case(fixture *f) {
     grad_case c = {.compute = (uint32_t)between(f, 1, 3), .groups = 1};
     bool any = c.compute == PRESIL_COMPUTE_BF16;
     c.in_dtype = any && between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32,
     c.grad_dtype = any && between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
-    c.out_dtype = between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
+    if (c.compute == PRESIL_COMPUTE_FP16 && between(f, 0, 3)) c.in_dtype = c.grad_dtype = PRESIL_FP16;
+    c.out_dtype = any_float(f);
     c.in_layout = (int)between(f, 0, 3), c.grad_layout = (int)between(f, 0, 3), c.out_layout = (int)between(f, 0, 1);
     c.still = between(f, 0, 5) == 0;
     c.residual = (int)between(f, 0, 2);
-    c.residual_dtype = c.residual == 2 ? c.out_dtype : between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
+    c.residual_dtype = c.residual == 2 ? c.out_dtype : any_float(f);
     c.n = between(f, 0, 3) ? between(f, 1, 3) : between(f, 10, 40);
     c.oh = between(f, 1, c.n > 3 ? 3 : 12), c.ow = between(f, 1, c.n > 3 ? 3 : 40);
     c.c = between(f, 1, between(f, 0, 1) ? 5 : 70), c.o = between(f, 1, between(f, 0, 1) ? 5 : 70);
@@ -115,8 +121,11 @@ static int64_t run_case(fixture *f, const grad_case *c, uint8_t *copy) {
         }
         /* fp16 as compute with random fp32 operands drops their third term: 2^-17 of each product. */
         double got = fixture_get(fixture_element(f, &d.out, o, ky, kx, ch), c->out_dtype),
-               tolerance = magnitude * (c->compute == PRESIL_COMPUTE_FP16 ? 2e-5 : 2e-6) +
-                           (c->out_dtype == PRESIL_BF16 ? 0.0042 : 1e-6) * (fabs(sum) + 1e-3);
+               tolerance = magnitude * (c->compute == PRESIL_COMPUTE_FP16 && c->in_dtype == PRESIL_FP32 ? 2e-5 : 2e-6);
+        tolerance += (c->out_dtype == PRESIL_BF16   ? 0.0042
+                      : c->out_dtype == PRESIL_FP16 ? 0x1.01p-11
+                                                    : 1e-6) *
+                     (fabs(sum) + 1e-3);
         if (!(fabs(got - sum) <= tolerance)) {
             (void)snprintf(f->text, sizeof f->text, "gradient [%lld, %lld, %lld, %lld] is %.9g, expected %.9g",
                            (long long)o, (long long)ky, (long long)kx, (long long)ch, got, sum);
@@ -125,7 +134,7 @@ static int64_t run_case(fixture *f, const grad_case *c, uint8_t *copy) {
         checked++;
     }
     free(added);
-    if (copy) memcpy(copy, fixture_host(f, d.out.data.value), (size_t)checked * (c->out_dtype == PRESIL_BF16 ? 2 : 4));
+    if (copy) memcpy(copy, fixture_host(f, d.out.data.value), (size_t)checked * chip_element_bytes(c->out_dtype));
     return checked;
 }
 
@@ -159,8 +168,7 @@ static void forced_tilings_give_the_same_bytes(void **state) {
             int64_t n = run_case(&f, &c, tiling ? got : want);
             if (n < 0) print_error("seed %u tiling %u: %s\n", seed, tiling, f.text);
             assert_true(n >= 0);
-            if (tiling && n)
-                assert_memory_equal(want, got, (size_t)n * (c.out_dtype == PRESIL_BF16 ? 2 : 4)), compared++;
+            if (tiling && n) assert_memory_equal(want, got, (size_t)n * chip_element_bytes(c.out_dtype)), compared++;
             fixture_close(&f);
         }
     }

@@ -13,11 +13,12 @@ static const char *const configs[] = {"tiny", "odd", "base", "wide"};
 static uint32_t between(fixture *f, uint32_t low, uint32_t high) { return low + fixture_random(f, high - low + 1); }
 
 static matmul_case random_case(fixture *f, const char *config) {
-    matmul_case c = {.config = config, .compute = between(f, 0, 2)};
-    uint32_t wide = c.compute == PRESIL_COMPUTE_FP32 ? PRESIL_FP32 : 0;
+    matmul_case c = {.config = config, .compute = between(f, 0, 3)};
+    uint32_t wide = c.compute == PRESIL_COMPUTE_FP32 ? PRESIL_FP32 : c.compute == PRESIL_COMPUTE_FP16 ? PRESIL_FP16 : 0;
     c.a_dtype = c.compute == 0 ? PRESIL_INT8 : wide ? wide : between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
     c.b_dtype = c.compute == 0 ? PRESIL_INT8 : wide ? wide : between(f, 0, 1) ? PRESIL_BF16 : PRESIL_FP32;
     c.out_dtype = c.compute == 0 ? (between(f, 0, 1) ? PRESIL_INT32 : PRESIL_FP32) : between(f, 1, 2);
+    if (c.compute && between(f, 0, 2) == 0) c.out_dtype = PRESIL_FP16;
     c.transpose_a = between(f, 0, 1), c.transpose_b = between(f, 0, 1), c.transpose_out = between(f, 0, 2) == 0;
     c.residual = c.out_dtype != PRESIL_INT32 && between(f, 0, 1), c.broadcast_residual = between(f, 0, 1),
     c.share_b = between(f, 0, 2) == 0;
@@ -86,7 +87,7 @@ static void forced_tilings_give_the_same_bytes(void **state) {
             int64_t n = fixture_matmul(&f, &c, tiling ? got : want);
             if (n <= 0) print_error("seed %u tiling %u: %s\n", seed, tiling, f.text);
             assert_true(n > 0);
-            if (tiling) assert_memory_equal(want, got, (size_t)n * (c.out_dtype == PRESIL_BF16 ? 2 : 4));
+            if (tiling) assert_memory_equal(want, got, (size_t)n * chip_element_bytes(c.out_dtype));
             fixture_close(&f);
         }
     }
@@ -133,6 +134,11 @@ static void refusals(void **state) {
     bad.b.shape[1] = 4;
     assert_int_equal(chip_plan_matmul(f.chip, &bad, &plan, &e), PRESIL_EINVAL);
     bad = d, bad.a.dtype = PRESIL_INT8;
+    assert_int_equal(chip_plan_matmul(f.chip, &bad, &plan, &e), PRESIL_EINVAL);
+    bad = d, bad.compute = PRESIL_COMPUTE_FP16, bad.a.dtype = PRESIL_FP16, bad.b.dtype = PRESIL_FP32;
+    assert_int_equal(chip_plan_matmul(f.chip, &bad, &plan, &e), PRESIL_EINVAL);
+    assert_non_null(strstr(f.text, "both are fp16, or none"));
+    bad = d, bad.a.dtype = bad.b.dtype = PRESIL_FP16; /* of bf16 products */
     assert_int_equal(chip_plan_matmul(f.chip, &bad, &plan, &e), PRESIL_EINVAL);
     bad = d, bad.out.dtype = PRESIL_INT32;
     assert_int_equal(chip_plan_matmul(f.chip, &bad, &plan, &e), PRESIL_EINVAL);

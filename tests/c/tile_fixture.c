@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t element_bytes(uint32_t dtype) { return dtype == PRESIL_INT8 ? 1 : dtype == PRESIL_BF16 ? 2 : 4; }
-
 /* One memory for all fixtures, one after the other: only what was used is made garbage again. */
 static uint8_t *shared;
 static uint64_t dirty;
@@ -66,6 +64,20 @@ static float as_float(uint32_t u) {
     return v;
 }
 
+static double of_fp16(uint16_t h) {
+    const int exponent = h >> 10 & 31, fraction = h & 1023;
+    const double magnitude = exponent == 31 ? fraction ? NAN : INFINITY
+                             : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                                            : ldexp(fraction, -24);
+    return h & 0x8000 ? -magnitude : magnitude;
+}
+
+/* Below 2; of eight one is small, or subnormal. */
+static uint16_t random_fp16(fixture *f) {
+    const uint32_t u = fixture_random(f, 0), exponent = u >> 28 & 7 ? 8 + (u >> 16) % 8 : (u >> 16) % 8;
+    return (uint16_t)((u & 0x83ff) | exponent << 10);
+}
+
 double fixture_get(const void *at, uint32_t dtype) {
     uint16_t h;
     int32_t i;
@@ -73,6 +85,7 @@ double fixture_get(const void *at, uint32_t dtype) {
     switch (dtype) {
     case PRESIL_INT8: return *(const int8_t *)at;
     case PRESIL_BF16: memcpy(&h, at, 2); return (double)as_float((uint32_t)h << 16);
+    case PRESIL_FP16: memcpy(&h, at, 2); return of_fp16(h);
     case PRESIL_FP32: memcpy(&v, at, 4); return (double)v;
     default: memcpy(&i, at, 4); return i;
     }
@@ -80,7 +93,8 @@ double fixture_get(const void *at, uint32_t dtype) {
 
 void fixture_fill(fixture *f, uint64_t address, uint64_t elements, uint32_t dtype) {
     uint8_t *p = fixture_host(f, address);
-    for (uint64_t i = 0; i < elements; i++) {
+    for (uint64_t i = 0; dtype == PRESIL_FP16 && i < elements; i++) memcpy(p + 2 * i, &(uint16_t){random_fp16(f)}, 2);
+    for (uint64_t i = 0; dtype != PRESIL_FP16 && i < elements; i++) {
         float v = ((float)fixture_random(f, 65536) - 32768.0f) / 16384.0f;
         uint32_t u;
         memcpy(&u, &v, 4);
@@ -203,8 +217,9 @@ static bool close_to(double got, double want, double magnitude, uint32_t compute
     }
     double scale = k->has_scale ? fabs(k->scale) : 1, tolerance = magnitude * scale *
                                                                   (compute == PRESIL_COMPUTE_INT8   ? 1e-7
-                                                                   : compute >= PRESIL_COMPUTE_FP32 ? 2e-6
+                                                                   : compute == PRESIL_COMPUTE_FP32 ? 2e-6
                                                                                                     : 1e-6);
+    if (k->out_dtype == PRESIL_FP16) return fabs(got - want) <= tolerance + fabs(want) * 0x1.01p-11 + 1e-6;
     tolerance += (fabs(want) + 1) * (k->out_dtype == PRESIL_BF16                                      ? 0.0042
                                      : compute == PRESIL_COMPUTE_INT8 && k->out_dtype == PRESIL_INT32 ? 0
                                                                                                       : 1e-6);
@@ -232,13 +247,13 @@ void fixture_tensor(fixture *f, presil_tensor *t, uint32_t dtype, uint32_t ndim,
         t->stride[i] = stride[i];
         span += (shape[i] > 0 ? shape[i] - 1 : 0) * stride[i];
     }
-    t->data.value = fixture_alloc(f, (uint64_t)span * element_bytes(dtype));
+    t->data.value = fixture_alloc(f, (uint64_t)span * chip_element_bytes(dtype));
     if (fill) fixture_fill(f, t->data.value, (uint64_t)span, dtype);
 }
 
 const uint8_t *fixture_element(fixture *f, const presil_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d) {
     int64_t at = a * t->stride[0] + b * t->stride[1] + c * t->stride[2] + d * t->stride[3];
-    return (const uint8_t *)fixture_host(f, t->data.value) + at * element_bytes(t->dtype);
+    return (const uint8_t *)fixture_host(f, t->data.value) + at * chip_element_bytes(t->dtype);
 }
 
 void fixture_strides(int layout, int64_t h, int64_t w, int64_t c, int64_t stride[4]) {
@@ -259,10 +274,10 @@ typedef struct {
 static void make_weights(fixture *f, const conv_case *c, weights *w) {
     int64_t count = c->o * (c->c / c->groups) * c->k[0] * c->k[1];
     uint64_t at = f->used;
-    uint64_t a = fixture_alloc(f, (uint64_t)count * element_bytes(c->weight_dtype));
+    uint64_t a = fixture_alloc(f, (uint64_t)count * chip_element_bytes(c->weight_dtype));
     fixture_fill(f, a, (uint64_t)count, c->weight_dtype);
-    w->weight = malloc((size_t)count * element_bytes(c->weight_dtype) + 1);
-    memcpy(w->weight, fixture_host(f, a), (size_t)count * element_bytes(c->weight_dtype));
+    w->weight = malloc((size_t)count * chip_element_bytes(c->weight_dtype) + 1);
+    memcpy(w->weight, fixture_host(f, a), (size_t)count * chip_element_bytes(c->weight_dtype));
     f->used = at;
     for (int i = 0; i < 1024; i++) {
         w->bias[i] = (float)fixture_random(f, 2000) / 500.0f - 2.0f;
@@ -302,7 +317,7 @@ static int64_t compare_conv(fixture *f, const conv_case *c, const presil_conv2d_
                                                  c->in_dtype, c->compute)
                                   : (double)(int8_t)d->pad_value;
                     double b = fixture_seen(w->weight + ((o * cg + ch) * c->k[0] * c->k[1] + ky * c->k[1] + kx) *
-                                                            element_bytes(c->weight_dtype),
+                                                            chip_element_bytes(c->weight_dtype),
                                             c->weight_dtype, c->compute);
                     sum += a * b;
                     magnitude += fabs(a * b);
@@ -329,7 +344,7 @@ static int64_t compare_conv(fixture *f, const conv_case *c, const presil_conv2d_
 
 /* The weights in device memory, laid out as c->view says. */
 static void view_kernel(fixture *f, const conv_case *c, const weights *w, presil_tensor *t) {
-    int64_t cg = c->c / c->groups, kh = c->k[0], kw = c->k[1], e = element_bytes(c->weight_dtype);
+    int64_t cg = c->c / c->groups, kh = c->k[0], kw = c->k[1], e = chip_element_bytes(c->weight_dtype);
     const int64_t shape[4] = {c->o, kh, kw, cg};
     const int64_t strides[4][4] = {{cg * kh * kw, kw, 1, kh * kw},
                                    {kh * kw * cg, kw * cg, cg, 1},
@@ -398,7 +413,7 @@ int64_t fixture_conv(fixture *f, const conv_case *c, uint8_t *out_copy) {
             result = compare_conv(f, c, &d, w, c->residual ? &res : NULL);
             if (out_copy)
                 memcpy(out_copy, fixture_host(f, d.output.data.value),
-                       (size_t)(c->n * d.output.stride[0]) * element_bytes(c->out_dtype));
+                       (size_t)(c->n * d.output.stride[0]) * chip_element_bytes(c->out_dtype));
         }
         ops->layout_free(layout);
     }
@@ -423,7 +438,7 @@ int64_t fixture_matmul(fixture *f, const matmul_case *c, uint8_t *out_copy) {
     fixture_tensor(f, &d.out, c->out_dtype, 3, (const int64_t[]){c->batch, m, n},
                    (const int64_t[]){m * n, c->transpose_out ? 1 : n, c->transpose_out ? m : 1}, true);
     presil_tensor res;
-    uint32_t res_dtype = c->out_dtype == PRESIL_INT8 ? PRESIL_INT8 : PRESIL_FP32;
+    uint32_t res_dtype = c->out_dtype == PRESIL_INT8 || c->out_dtype == PRESIL_FP16 ? c->out_dtype : PRESIL_FP32;
     if (c->residual) {
         fixture_tensor(f, &res, res_dtype, 3, (const int64_t[]){c->batch, m, n},
                        c->broadcast_residual
@@ -462,6 +477,7 @@ int64_t fixture_matmul(fixture *f, const matmul_case *c, uint8_t *out_copy) {
         checked++;
     }
     if (out_copy)
-        memcpy(out_copy, fixture_host(f, d.out.data.value), (size_t)(c->batch * m * n) * element_bytes(c->out_dtype));
+        memcpy(out_copy, fixture_host(f, d.out.data.value),
+               (size_t)(c->batch * m * n) * chip_element_bytes(c->out_dtype));
     return checked;
 }

@@ -120,3 +120,6 @@ def test_a_chip_that_has_them_not():
     assert ["host", "_scaled_mm: picky computes in float32"] in where["e4m3"]
     assert ["host", "linear_int4: picky computes in float32"] in where["int4"]
     assert ["host", "mm: picky computes in float32"] in where["short_mm"]
+    for name in ("half_mm", "half_addmm", "half_linear"):
+        assert ["host", "float16 operands are widened to float32"] in where[name]
+        assert ["host", "float32 results are rounded to float16"] in where[name]

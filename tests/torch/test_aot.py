@@ -109,7 +109,7 @@ def saved(tmp_path, name, dtype=torch.float32):
     return model, inputs, path, summary
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", list(CASES))
 def test_same_bits_as_the_launch_in_this_process(tmp_path, name, dtype):
     model, inputs, path, summary = saved(tmp_path, name, dtype)

@@ -571,20 +571,43 @@ def test_1d_convolutions_are_one_launch():
     )
 
 
+class Converted(nn.Module):
+    def __init__(self, dtype):
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, x):
+        return x.to(self.dtype)
+
+
 def test_what_is_in_no_partition_says_why():
-    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 16, 5)).half()
-    device, x = copy.deepcopy(model).to("presil"), torch.randn(2, 3, 6, 6).half()
+    model = nn.Sequential(nn.Conv3d(3, 4, (1, 3, 3)), nn.Flatten(), nn.Linear(4 * 16, 5).double())
+    model.insert(2, Converted(torch.float64))
+    device, x = copy.deepcopy(model).to("presil"), torch.randn(2, 3, 1, 6, 6)
     compiled = torch.compile(device, backend="presil")
     with torch.no_grad():
-        close(compiled(x.to("presil")), model.float()(x.float()), 2e-3)
+        close(compiled(x.to("presil")), model(x))
         with torch.presil.explain() as e:
             compiled(x.to("presil"))
     (graph,) = backend.graphs
-    reason = "float16: a launch takes float32 and bfloat16"
-    assert graph.partitions == 0 and graph.left_out == {"convolution": reason, "addmm": reason}
+    reasons = {"convolution": "a convolution in 3-D", "addmm": "float64: a launch takes float32, bfloat16, float16"}
+    assert graph.partitions == 0 and graph.left_out == reasons
     notes = {r["op"]: r["reason"] for r in e.operators() if r["where"] == "composite" and r["reason"]}
-    assert notes == {
-        "presil::inference.convolution": f"in no partition: {reason}",
-        "presil::inference.addmm": f"in no partition: {reason}",
-    }
-    assert e.totals()["chip"]["launches"] == 2
+    assert notes == {f"presil::inference.{op}": f"in no partition: {reason}" for op, reason in reasons.items()}
+    assert e.totals()["chip"]["launches"] == 1
+
+
+def test_float16_is_one_launch():
+    """Batch-norm is folded in float32, and the folded weight rounded once."""
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 5, 3)).half()
+    model.eval()[1].running_var.uniform_(0.5, 2)
+    device, x = copy.deepcopy(model).to("presil"), torch.randn(2, 3, 6, 6).half()
+    compiled = torch.compile(device, backend="presil")
+    with torch.no_grad():
+        got = compiled(x.to("presil"))
+        with torch.presil.explain() as e:
+            compiled(x.to("presil"))
+    assert got.dtype == torch.float16
+    close(got, model.float()(x.float()), 3e-3)
+    (graph,) = backend.graphs
+    assert graph.partitions == 1 and not graph.left_out and e.totals()["chip"]["launches"] == 1

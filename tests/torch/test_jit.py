@@ -186,9 +186,10 @@ def test_lowered_from_the_device(block):
     close(lowered(x), block(x).detach())
 
 
-def test_bfloat16_spec(block):
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_dtype_in_the_spec(block, dtype):
     x = torch.randn(2, 8, 9, 9)
-    lowered = lower(torch.jit.script(block), {"dtype": "bfloat16", "device": "presil:0"})
+    lowered = lower(torch.jit.script(block), {"dtype": dtype, "device": "presil:0"})
     close(lowered(x), block(x).detach(), 2e-2)
     assert lowered(x.to("presil")).dtype == torch.float32
     assert not torch.equal(lowered(x), lower(torch.jit.script(block))(x))
@@ -329,7 +330,7 @@ def test_training_mode_is_refused_where_it_matters():
     [
         ({"device": "cuda"}, "'presil' or 'presil:<index>', got 'cuda'"),
         ({"device": "presil:7"}, "no device 'presil:7'"),
-        ({"dtype": "int8"}, "'float32' or 'bfloat16'"),
+        ({"dtype": "int8"}, "'float32', 'bfloat16' or 'float16'"),
         ({"colour": "red"}, r"unknown option 'colour' \(device, dtype\)"),
         ({"dtype": 3}, "must be a string"),
         ("fast", "a dictionary of strings"),

@@ -31,9 +31,9 @@ static int check(const presil_conv2d_desc *d, const presil_layout *l, presil_err
         if (d->padding[i] < INT32_MIN || d->padding[i] > INT32_MAX)
             return chip_fail(error, PRESIL_EINVAL, "padding[%d] is %lld", i, (long long)d->padding[i]);
     }
-    bool ok = l->compute == PRESIL_COMPUTE_INT8 ? d->input.dtype == PRESIL_INT8
-                                                : chip_float_operand(l->compute, d->input.dtype) &&
-                                                      (d->input.dtype == PRESIL_FP16) == l->fp16;
+    bool ok = l->compute == PRESIL_COMPUTE_INT8
+                  ? d->input.dtype == PRESIL_INT8
+                  : chip_float_operand(l->compute, d->input.dtype) && (d->input.dtype == PRESIL_FP16) == l->fp16;
     if (!ok)
         return chip_fail(error, PRESIL_EINVAL, "input dtype %u does not go with compute %u of %s weights",
                          d->input.dtype, l->compute, l->fp16 ? "fp16" : "these");

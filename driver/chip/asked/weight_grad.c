@@ -11,9 +11,7 @@ static bool rows_follow(const presil_tensor *t) {
     return t->shape[1] == 1 || t->shape[2] == 1 || t->stride[1] == t->shape[2] * t->stride[2];
 }
 
-static bool is_float(uint32_t dtype) {
-    return dtype == PRESIL_FP32 || dtype == PRESIL_BF16 || dtype == PRESIL_FP16;
-}
+static bool is_float(uint32_t dtype) { return dtype == PRESIL_FP32 || dtype == PRESIL_BF16 || dtype == PRESIL_FP16; }
 
 static int check(const presil_conv2d_weight_grad_desc *d, presil_error_buffer *error) {
     const presil_tensor *all[] = {&d->input, &d->grad, &d->out};

@@ -400,9 +400,9 @@ static const char *unknown_store(const presil_desc *d) {
 
 static const char *unknown_matrix(const presil_desc *d) {
     const uint32_t type = presil_matrix_dtype(d);
-    return presil_matrix_reserved(d)                                 ? RESERVED
+    return presil_matrix_reserved(d)                               ? RESERVED
            : type > PRESIL_DTYPE_BF16 && type != PRESIL_DTYPE_FP16 ? "none of int8, bf16, fp16"
-                                                                     : NULL;
+                                                                   : NULL;
 }
 
 static const char *unknown_epilogue(const presil_desc *d) {

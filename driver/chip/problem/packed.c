@@ -234,7 +234,7 @@ int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil
     if (desc->compute > PRESIL_COMPUTE_FP16)
         return chip_fail(error, PRESIL_EINVAL, "compute %u is none of int8, bf16, fp32, fp16", desc->compute);
     bool ok = desc->compute == PRESIL_COMPUTE_INT8 ? desc->weight_dtype == PRESIL_INT8
-                                                        : chip_float_operand(desc->compute, desc->weight_dtype);
+                                                   : chip_float_operand(desc->compute, desc->weight_dtype);
     if (!ok)
         return chip_fail(error, PRESIL_EINVAL, "weight dtype %u does not go with compute %u", desc->weight_dtype,
                          desc->compute);

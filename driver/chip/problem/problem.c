@@ -229,7 +229,8 @@ int chip_epilogue_template(chip_problem *p, const presil_epilogue *epilogue, uin
                              "int32 output is the raw accumulator: no scale, clamp or residual");
         type = PRESIL_DTYPE_RAW32;
         break;
-    default: return chip_fail(error, PRESIL_EINVAL, "output dtype %u is none of int8, bf16, fp16, fp32, int32", out_dtype);
+    default:
+        return chip_fail(error, PRESIL_EINVAL, "output dtype %u is none of int8, bf16, fp16, fp32, int32", out_dtype);
     }
     if (epilogue->clamp && out_dtype == PRESIL_INT8)
         return chip_fail(error, PRESIL_EUNSUPPORTED,

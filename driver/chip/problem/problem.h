@@ -33,10 +33,11 @@ struct presil_layout {
     presil_config config;
     uint32_t compute, groups;
     bool has_bias, has_scale, packed, absent, depthwise;
-    bool fp16; /* weights are fp16, and meet fp16 */
+    bool fp16;                                                        /* weights are fp16, and meet fp16 */
     int64_t out_channels, in_channels, group_channels, group_outputs; /* O, I, I/groups, O/groups */
     int64_t kernel[2], dilation[2], input_dilation[2];
-    uint32_t terms, esize, block;       /* terms of a weight (chip_terms()); bytes of an element; elements of a channel block */
+    uint32_t terms, esize,
+        block; /* terms of a weight (chip_terms()); bytes of an element; elements of a channel block */
     uint32_t pack_rows, slice_elements; /* packed: kernel rows in a block, elements of one kernel row's slice */
     uint32_t blocks;                    /* channel (or slice) blocks of the whole input, or runs */
     uint32_t grid_y, grid_x;            /* kernel rows and columns that MATRIX walks; with runs the most of them */
@@ -100,8 +101,8 @@ typedef struct {
     const presil_config *config;
     bool floats, fp16;    /* products of floats, 16 bits each in the scratchpad: fp16, else bf16 */
     bool absent, convert; /* convert: fp32 in memory, bf16 terms in the scratchpad */
-    bool depthwise;             /* a channel for each cell: MATRIX walks windows */
-    bool phased;                /* the input is dilated, and done phase by phase */
+    bool depthwise;       /* a channel for each cell: MATRIX walks windows */
+    bool phased;          /* the input is dilated, and done phase by phase */
     chip_phase_axis phase_y, phase_x;
     chip_kernel_axis_pieces pieces_y, pieces_x;
     uint32_t esize, block;               /* scratchpad bytes of an element, elements of a block */

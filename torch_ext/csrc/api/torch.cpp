@@ -21,10 +21,12 @@ presil_dtype element_type(const at::Tensor& t) {
   switch (t.scalar_type()) {
     case c10::kFloat: return PRESIL_FP32;
     case c10::kBFloat16: return PRESIL_BF16;
+    case c10::kHalf: return PRESIL_FP16;
     case c10::kChar: return PRESIL_INT8;
     case c10::kInt: return PRESIL_INT32;
     default:
-      TORCH_CHECK_TYPE(false, "presil: the chip has no dtype ", t.scalar_type(), " (float32, bfloat16, int8, int32)");
+      TORCH_CHECK_TYPE(false, "presil: the chip has no dtype ", t.scalar_type(),
+                       " (float32, bfloat16, float16, int8, int32)");
   }
 }
 

@@ -127,7 +127,8 @@ void Partition::weight_grad(const std::string& label, const at::Tensor& grad, co
   add(label, [=] { return chip_weight_gradient(conv_labels(conv.transposed, false), grad, x, out, conv); });
 }
 void Partition::bias_grad(const std::string& label, const at::Tensor& grad, const at::Tensor& out) {
-  if (!one_.defined()) one_ = at::ones({1}, grad.options().dtype(c10::kFloat));
+  if (!one_.defined())
+    one_ = at::ones({1}, grad.options().dtype(grad.scalar_type() == c10::kHalf ? c10::kHalf : c10::kFloat));
   add(label, [=, one = one_, compute = compute_for(grad.scalar_type(), Fp32Op::conv)] {
     return chip_bias_gradient(conv_labels(false, false), grad, one, out, compute);
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The torch::jit backend "presil": torch._C._jit_to_backend("presil", module, {"forward": spec}). TorchScript is
 // deprecated upstream; this serves who has it. A spec is "", None, or a dictionary of strings: device ("presil",
-// "presil:1"; default: the current one), dtype ("float32", "bfloat16"; default: as the module has it).
+// "presil:1"; default: the current one), dtype ("float32", "bfloat16", "float16"; default: as the module has it).
 #include "jit/lowered_method.h"
 #include "runtime/device.h"
 
@@ -21,7 +21,9 @@ struct Spec {
 c10::ScalarType dtype_named(const std::string& name) {
   if (name == "float32") return c10::kFloat;
   if (name == "bfloat16") return c10::kBFloat16;
-  TORCH_CHECK_VALUE(false, "presil: method_compile_spec: dtype must be 'float32' or 'bfloat16', got '", name, "'");
+  if (name == "float16") return c10::kHalf;
+  TORCH_CHECK_VALUE(false, "presil: method_compile_spec: dtype must be 'float32', 'bfloat16' or 'float16', got '", name,
+                    "'");
 }
 
 void set_option(Spec& spec, const std::string& key, const IValue& value) {

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "runtime/capturing.h"
+#include "runtime/float16.h"
 #include "runtime/writes.h"
 
 namespace presil {
@@ -16,10 +17,12 @@ presil_dtype element_type(c10::ScalarType type) {
   switch (type) {
     case c10::kFloat: return PRESIL_FP32;
     case c10::kBFloat16: return PRESIL_BF16;
+    case c10::kHalf: return PRESIL_FP16;
     case c10::kChar: return PRESIL_INT8;
     case c10::kInt: return PRESIL_INT32;
     default:
-      TORCH_CHECK_NOT_IMPLEMENTED(false, "presil: the chip has no dtype ", type, " (float32, bfloat16, int8, int32)");
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "presil: the chip has no dtype ", type,
+                                  " (float32, bfloat16, float16, int8, int32)");
   }
 }
 
@@ -107,7 +110,9 @@ presil_compute compute_for(c10::ScalarType dtype, Fp32Op op) {
 bool chip_dtype(c10::ScalarType dtype) {
   return dtype == c10::kFloat || dtype == c10::kBFloat16 || dtype == c10::kHalf;
 }
-c10::ScalarType memory_type(c10::ScalarType dtype) { return dtype == c10::kHalf ? c10::kFloat : dtype; }
+c10::ScalarType memory_type(c10::ScalarType dtype, int index) {
+  return dtype == c10::kHalf && !has_float16(index) ? c10::kFloat : dtype;
+}
 
 namespace {
 // Not a fallback (the operator is the chip's), so strict mode allows it.
@@ -128,7 +133,7 @@ at::Tensor converted(HostSite& site, const char* reason, const at::Tensor& t, c1
 
 at::Tensor widened(const at::Tensor& t) {
   static HostSite& site = host_site("presil::widen");
-  return t.defined() && t.scalar_type() == c10::kHalf
+  return t.defined() && t.scalar_type() == c10::kHalf && !has_float16(device_index_of(t))
              ? converted(site, "float16 operands are widened to float32", t, c10::kFloat)
              : t;
 }
@@ -201,7 +206,8 @@ bool packs_weights(int index) { return presil_packs_weights(device(index)) != 0;
 bool conv2d_of_plain(const char* label, const at::Tensor& input, const WeightRequest& r, const at::Tensor& output,
                      const ConvGeometry& g, const Fusion& fusion) {
   const at::Tensor& w = r.weight;
-  const bool plain = !r.transposed && !r.norm[0].defined() && !r.scale.defined() && w.scalar_type() != c10::kHalf &&
+  const bool plain = !r.transposed && !r.norm[0].defined() && !r.scale.defined() &&
+                     (w.scalar_type() != c10::kHalf || has_float16(device_index_of(input))) &&
                      (r.rounded == c10::ScalarType::Undefined || r.rounded == w.scalar_type());
   if (!plain || (r.bias.defined() && fusion.residual.defined()))
     return asked_weights(r, device_index_of(input)) != nullptr;  // no: what it says is the reason

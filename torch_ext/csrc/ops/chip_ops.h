@@ -46,11 +46,11 @@ presil_compute compute_for(c10::ScalarType dtype,
                            Fp32Op op = Fp32Op::matmul);  // of float32 (by fp32_as_bf16), bfloat16 or float16 operands
 bool chip_dtype(c10::ScalarType dtype);                  // float32, bfloat16 or float16
 
-// The chip's memory has no float16: the host widens operands to float32 (exact) and rounds results (docs/numerics.md
-// 5), both counted as its work.
+// Of a chip without float16 (runtime/float16.h) the host widens operands to float32 (exact) and rounds results
+// (docs/numerics.md 5), both counted as its work.
 at::Tensor widened(const at::Tensor& t);  // float16 to float32, others as they are; undefined stays undefined
 at::Tensor rounded(const at::Tensor& t, c10::ScalarType dtype);  // back, if dtype is float16
-c10::ScalarType memory_type(c10::ScalarType dtype);              // what the chip works on: float32 for float16
+c10::ScalarType memory_type(c10::ScalarType dtype, int index);   // what the chip works on
 
 // input: 4-D, logical NCHW; output: NCHW with unit channel stride (channels_last). Enqueues; false: the chip can't
 // fetch this layout or geometry.

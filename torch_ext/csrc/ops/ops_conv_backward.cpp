@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // convolution_backward_overrideable: launches which read kernel, input and gradient where they lie (docs/numerics.md
-// 5). Nothing is packed, turned or copied by the host, but for float16's widening. What the chip doesn't take is the
-// CPU's convolution_backward on the mapping.
+// 5). Nothing is packed, turned or copied by the host, but for float16's widening for a chip that has none. What the
+// chip doesn't take is the CPU's convolution_backward on the mapping.
 #include "ops/conv.h"
 #include "host/fallback.h"
 #include "ops/one_device.h"
@@ -114,16 +114,20 @@ bool chip_weight_gradient(const ConvLabels& labels, const Tensor& grad, const Te
 }
 
 Tensor chip_constant(float value, const Tensor& like) {
-  const Tensor constant = at::empty({1}, like.options().dtype(c10::kFloat));
+  const bool half = like.scalar_type() == c10::kHalf;  // both operands of a product are, or none
+  const Tensor constant = at::empty({1}, like.options().dtype(half ? c10::kHalf : c10::kFloat));
   const int index = like.device().index();
   if (capturing(index, nullptr)) {
     constant.fill_(value);  // a step of the graph, which has to write it in every replay
     return constant;
   }
   static const float zero = 0, one = 1;  // the copy reads it later
+  static const c10::Half half_zero = 0, half_one = 1;
   TORCH_INTERNAL_ASSERT(value == zero || value == one);
-  check(presil_copy_to_device(device(index), current_stream(index), address_of(index, constant.data_ptr()),
-                              value == one ? &one : &zero, sizeof one, PRESIL_COPY_DIRECT),
+  const void* from = value == one ? &one : &zero;
+  if (half) from = value == one ? &half_one : &half_zero;
+  check(presil_copy_to_device(device(index), current_stream(index), address_of(index, constant.data_ptr()), from,
+                              constant.element_size(), PRESIL_COPY_DIRECT),
         "constant");
   mark_pending(index);
   return constant;
@@ -177,7 +181,7 @@ Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor
   const ConvLabels& labels = conv_labels(transposed, depth);
   const Tensor g = widened(grad), in = mask[1] ? widened(x) : x, kernel = mask[0] ? widened(w) : w;
   const auto like = [&](const Tensor& t, c10::MemoryFormat format) {
-    return at::empty(t.sizes(), t.options().dtype(memory_type(dtype)), format);
+    return at::empty(t.sizes(), t.options().dtype(memory_type(dtype, x.device().index())), format);
   };
   std::array<Tensor, 3> out;
   std::array<bool, 3> left{};

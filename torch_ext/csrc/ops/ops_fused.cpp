@@ -121,7 +121,7 @@ Tensor layer(const Tensor& x, const Tensor& w, const OptionalTensor& bias, Ints 
   request.compute = compute_for(x.scalar_type(), op);
   request.groups = groups;
   request.dilation = g.dilation;
-  const Tensor out = empty_output(x, w, g, memory_type(dtype));
+  const Tensor out = empty_output(x, w, g, memory_type(dtype, x.device().index()));
   if (!run(std::string(label).c_str(), x, request, out, g, fusion, residual, 0))
     return conv2d_on_host(presil_error_text(), x, w, bias, g, residual, bounds, dtype);
   return rounded(out, dtype);

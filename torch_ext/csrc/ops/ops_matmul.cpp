@@ -49,18 +49,17 @@ Tensor product_on_host(const char* label, const std::string& reason, const Tenso
 Tensor product(const char* label, const Tensor& a, const Tensor& b, const Tensor& residual, c10::ScalarType out_type,
                presil_compute compute) {
   const int64_t batch = a.size(0), m = a.size(1), n = b.size(2);
-  Tensor out = at::empty({batch, m, n}, a.options().dtype(memory_type(out_type)));
+  Tensor out = at::empty({batch, m, n}, a.options().dtype(memory_type(out_type, a.device().index())));
   if (out.numel() == 0) return rounded(out, out_type);
   if (a.size(2) == 0) return rounded(residual.defined() ? out.copy_(residual) : out.zero_(), out_type);
-  if (a.scalar_type() == c10::kHalf && out_type == c10::kHalf) {
+  if (a.scalar_type() == c10::kHalf && out.scalar_type() != out_type) {
     const Tensor own = at::empty({batch, m, n}, a.options());
     if (std::string reason; product_as_it_is(label, a, b, residual, own, &reason)) return own;
   }
   Fusion fusion;
   if (residual.defined()) {
     const Tensor wide = widened(residual);
-    fusion.residual =
-        wide.scalar_type() == c10::kFloat || wide.scalar_type() == c10::kBFloat16 ? wide : wide.to(c10::kFloat);
+    fusion.residual = chip_dtype(wide.scalar_type()) ? wide : wide.to(c10::kFloat);
   }
   if (!chip_matmul(label, widened(a), widened(b), out, compute, fusion))
     return product_on_host(label, presil_error_text(), a, b, residual, out_type);

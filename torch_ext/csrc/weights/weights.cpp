@@ -4,6 +4,7 @@
 #include "observe/moves.h"
 #include "observe/observer.h"
 #include "runtime/allocator.h"
+#include "runtime/float16.h"
 #include "weights/weights.h"
 
 #include <presil_image.h>
@@ -98,11 +99,12 @@ presil_dtype driver_dtype(c10::ScalarType type) {
   switch (type) {
     case c10::kFloat: return PRESIL_FP32;
     case c10::kBFloat16: return PRESIL_BF16;
+    case c10::kHalf: return PRESIL_FP16;
     case c10::kChar: return PRESIL_INT8;
     case c10::kInt: return PRESIL_INT32;
     default:
       TORCH_CHECK_NOT_IMPLEMENTED(false, "presil: weights of dtype ", type,
-                                  " are not supported (float32, bfloat16, int8)");
+                                  " are not supported (float32, bfloat16, float16, int8)");
   }
 }
 
@@ -129,6 +131,13 @@ void fold_norm(HostViews& views, const WeightRequest& r, at::Tensor& weight, at:
   weight = (weight.to(c10::kFloat) * factor.view({-1, 1, 1, 1})).contiguous();
 }
 
+// What is packed: float16 only for a chip that takes it as it lies, and then of folded weights too.
+c10::ScalarType packed_type(const WeightRequest& r, int index) {
+  const auto type = r.rounded == c10::ScalarType::Undefined ? r.weight.scalar_type() : r.rounded;
+  if (type == c10::kHalf) return has_float16(index) ? c10::kHalf : c10::kFloat;
+  return r.norm[0].defined() ? c10::kFloat : type;
+}
+
 // What the driver packs, with the tensors that it points to.
 struct Prepared {
   at::Tensor weight, bias, scale;
@@ -145,12 +154,12 @@ Prepared prepare(const WeightRequest& r, int index) {
     p.weight = p.weight.to(r.rounded);
     if (p.bias.defined()) p.bias = p.bias.to(r.rounded);
   }
-  if (p.weight.scalar_type() == c10::kHalf) p.weight = p.weight.to(c10::kFloat);
-  if (p.weight.scalar_type() == c10::kFloat || p.weight.scalar_type() == c10::kBFloat16 ||
-      p.weight.scalar_type() == c10::kChar) {
+  const auto packed = packed_type(r, index);
+  if (packed == c10::kFloat || packed == c10::kBFloat16 || packed == c10::kHalf || packed == c10::kChar) {
     if (r.transposed) p.weight = as_forward_kernel(p.weight, r.groups);
   }
   if (r.norm[0].defined()) fold_norm(views, r, p.weight, p.bias);
+  p.weight = p.weight.to(packed);
   if (p.bias.defined()) p.bias = p.bias.to(r.compute == PRESIL_COMPUTE_INT8 ? c10::kInt : c10::kFloat).contiguous();
   if (r.scale.defined()) p.scale = views.to_host(r.scale).to(c10::kFloat).contiguous();
   p.desc.size = sizeof p.desc;
@@ -238,11 +247,10 @@ std::shared_ptr<presil_weights> packed_weights(const WeightRequest& r) {
 
 std::shared_ptr<presil_weights> asked_weights(const WeightRequest& r, int index) {
   const at::Tensor& w = r.weight;
-  const auto type = r.rounded == c10::ScalarType::Undefined ? w.scalar_type() : r.rounded;
   presil_weights_desc desc{};
   desc.size = sizeof desc;
   desc.compute = r.compute;
-  desc.weight_dtype = driver_dtype(r.norm[0].defined() || type == c10::kHalf ? c10::kFloat : type);
+  desc.weight_dtype = driver_dtype(packed_type(r, index));
   desc.groups = static_cast<uint32_t>(r.groups);
   const std::array<int64_t, 2> outer = r.transposed ? std::array<int64_t, 2>{w.size(1) * r.groups, w.size(0) / r.groups}
                                                     : std::array<int64_t, 2>{w.size(0), w.size(1)};

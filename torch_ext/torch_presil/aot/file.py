@@ -11,7 +11,7 @@ from torch_presil.aot.host import HostOperator
 from torch_presil.interchange import address
 
 MAGIC, HEADER_BYTES, DIMS, CRC_AT = b"PRESILPR", 192, 8, 20
-DTYPES = {torch.int8: 0, torch.bfloat16: 1, torch.float32: 2, torch.int32: 3}
+DTYPES = {torch.int8: 0, torch.bfloat16: 1, torch.float32: 2, torch.int32: 3, torch.float16: 6}
 QUANTIZE = 3  # presil_step_kind
 NO_CODES = {1: b"", 2: bytes(8), 3: bytes(16)}
 

@@ -8,7 +8,7 @@ import torch
 from torch import fx
 
 aten = torch.ops.aten
-FLOATS = (torch.float32, torch.bfloat16)  # of a launch's operands
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # of a launch's operands
 
 
 def value(node):

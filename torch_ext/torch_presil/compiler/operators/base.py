@@ -99,7 +99,7 @@ class ChipOperator:
                 return f"an operand on {v.device}"
         for v in values:
             if self.takes and v.dtype not in self.takes:
-                return f"{str(v.dtype)[6:]}: a launch takes {' and '.join(str(d)[6:] for d in self.takes)}"
+                return f"{str(v.dtype)[6:]}: a launch takes {', '.join(str(d)[6:] for d in self.takes)}"
         return "a convolution in 3-D" if values[0].dim() > 4 else self.otherwise
 
     # ---- in a command list; a: the arguments by name
