@@ -72,9 +72,6 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   // makes the sum of two int8 products fit 16 bits without a sign
   localparam logic [31:0] PAIR_BIAS = 32'd32512;
   localparam logic [31:0] DOT_BIAS = PAIR_BIAS * PAIRS;
-  // 2 * 256 of the stored exponents + 268 + (G - 1)
-  localparam logic [31:0] EXP_BIAS = 32'd779 + G;
-
   localparam int unsigned WLANES = (LANES > POSITIONS) ? LANES : POSITIONS;
   localparam int unsigned WPAIRS = (PAIRS > POSITIONS) ? PAIRS : POSITIONS;
 
@@ -286,13 +283,10 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   assign gone = !wgt_absent ? NONE : wgt_fp16 ? ABSENT_FP16 : ABSENT_BF16;
 
   // The code of an absent fp16 is a NaN's: zeros for it, as dot_special costs a simulator time.
-  function automatic logic special_weight();
-    logic [8*LANES-1:0] present;
+  function automatic logic [8*LANES-1:0] present();
     present = wgt_data;
-    if (wgt_fp16 && wgt_absent)
-      for (int unsigned j = 0; j < PAIRS; j++)
-        if (wgt_data[16*j +: 16] == gone[15:0]) present[16*j +: 16] = 16'd0;
-    return special(present, wgt_fp16);
+    for (int unsigned j = 0; j < PAIRS; j++)
+      if (wgt_data[16*j +: 16] == gone[15:0]) present[16*j +: 16] = 16'd0;
   endfunction
 
   // h: 16 bits; x: the fp32 that they are. Of bf16 an absent weight is a zero by itself
@@ -415,25 +409,11 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   // when a special is about.
   function automatic cells_t dot_special();
     for (int unsigned c = 0; c < CELLS; c++) begin
-      logic [31:0] pos, neg, nan;
-      pos = 32'd0; neg = 32'd0; nan = 32'd0;
-      for (int unsigned i = 0; i < PAIRS; i++) begin
-        logic [31:0] re, we, rm, wm, ws, bad, inf;
-        re = rexp[i]; we = wexp[i][set1][c]; rm = rman[i]; wm = wman[i][set1][c];
-        ws = wsign[i][set1][c];
-        inf = (re == EXP_SPECIAL || we == EXP_SPECIAL) ? 32'd1 : 32'd0;
-        bad = ((re == EXP_SPECIAL && (rm & FRACTION) != 32'd0)
-            || (we == EXP_SPECIAL && (wm & FRACTION) != 32'd0)
-               || re == 32'd0 || we == 32'd0) ? inf : 32'd0;
-        inf = ((ws & ABSENT) != 32'd0) ? 32'd0 : inf;
-        bad = ((ws & ABSENT) != 32'd0) ? 32'd0 : bad;
-        nan |= bad;
-        pos |= ((rm ^ ws) < FP_SIGN) ? inf : 32'd0;
-        neg |= ((rm ^ ws) < FP_SIGN) ? 32'd0 : inf;
-      end
-      nan |= pos & neg;
-      dot_special[c] = (nan != 32'd0) ? NAN32 : (pos != 32'd0) ? FP_INF : (neg != 32'd0)
-          ? (FP_INF | FP_SIGN) : 32'd0;
+      logic [31:0] s;
+      s = 32'd0;
+      for (int unsigned i = 0; i < PAIRS; i++)
+        s |= special_lane(rman[i], rexp[i], wman[i][set1][c], wexp[i][set1][c], wsign[i][set1][c]);
+      dot_special[c] = special_value(s);
     end
   endfunction
 
@@ -536,8 +516,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
           if (r < 32'(ky1) && k < 32'(kx1))
             s |= special_lane(mans[r][k][c], exps[r][k][c], wman[WINDOW*r + k][set1][c],
                 wexp[WINDOW*r + k][set1][c], wsign[WINDOW*r + k][set1][c]);
-      window_special[c] = (s[2] || s[1:0] == 2'd3) ? NAN32 : s[0] ? FP_INF : s[1]
-          ? (FP_INF | FP_SIGN) : 32'd0;
+      window_special[c] = special_value(s);
     end
   endfunction
 
@@ -566,17 +545,9 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
       end
   endfunction
 
-  // sum * 2^(emax - 268 - (G - 1)), rounded once
   function automatic cells_t value_float();
-    for (int unsigned c = 0; c < CELLS; c++) begin
-      logic [31:0] f, e, r;
-      f = i2f(dots_fp[c]);
-      e = ((f >> 23) & 32'hff) + dots_fp[CELLS + c] - EXP_BIAS;
-      r = (f & 32'h807f_ffff) | (e << 23);
-      r = (e > 32'd254) ? ((f & FP_SIGN) | FP_INF) : r;
-      r = ((e - 32'd1) >= FP_SIGN) ? (f & FP_SIGN) : r;
-      value_float[c] = (f == 32'd0) ? 32'd0 : r;
-    end
+    for (int unsigned c = 0; c < CELLS; c++)
+      value_float[c] = i2f_scaled(dots_fp[c], dots_fp[CELLS + c] - EXP_BIAS);
   endfunction
 
   function automatic cells_t value_special();
@@ -678,9 +649,12 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     v1 <= row_valid && row_emit;
     if (row_valid && row_depthwise) slide();
     if (wgt_valid) begin
-      if (wgt_float)
+      if (wgt_fp16 && wgt_absent)
         wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set])
-            || (!wgt_skip && special_weight());
+            || (!wgt_skip && special(present(), 1'b1));
+      else if (wgt_float)
+        wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set])
+            || (!wgt_skip && special(wgt_data, wgt_fp16));
       if (wgt_depthwise) begin
         put_lane();
       end else if (!wgt_float) begin

@@ -17,6 +17,8 @@ package presil_dot_pkg;
   localparam int unsigned LOG_PAIRS = $clog2(LANES / 2);
   // guard bits of the alignment, below a product of 16 bits; one of two significands has 22
   localparam int unsigned G = (LOG_PAIRS > 5) ? 16 - LOG_PAIRS : 11;
+  // 2 * 256 of the stored exponents + 268 + (G - 1)
+  localparam logic [31:0] EXP_BIAS = 32'd779 + G;
   localparam logic [31:0] EXP_SPECIAL = 32'd511;       // stored exponent of infinity and NaN
   localparam logic [31:0] ABSENT = 32'h100;            // mark beside a stored sign
   localparam logic [31:0] SIGNIFICAND = 32'h7ff, FRACTION = 32'h3ff, HIDDEN = 32'h400;
@@ -91,5 +93,11 @@ package presil_dot_pkg;
         || (we == EXP_SPECIAL && (wm & FRACTION) != 32'd0)
            || ae == 32'd0 || we == 32'd0) ? inf : 32'd0;
     return (nan << 2) | (((am ^ ws) < SIGN) ? inf : (inf << 1));
+  endfunction
+
+  // s: those of all lanes. The cell's value, or 0 where none is special
+  function automatic logic [31:0] special_value(input logic [31:0] s);
+    return (s[2] || s[1:0] == 2'd3) ? 32'h7fc0_0000 : s[0] ? 32'h7f80_0000 : s[1] ? 32'hff80_0000
+        : 32'd0;
   endfunction
 endpackage

@@ -28,6 +28,17 @@ package presil_fp_pkg;
     return (m == 32'd0) ? 32'd0 : r;
   endfunction
 
+  // x * 2^e, x and e int32; rounded once, beyond fp32 infinity or zero of its sign
+  function automatic logic [31:0] i2f_scaled(input logic [31:0] x, input logic [31:0] e);
+    logic [31:0] f, n, r;
+    f = i2f(x);
+    n = ((f >> 23) & 32'hff) + e;
+    r = (f & 32'h807f_ffff) | (n << 23);
+    r = (n > 32'd254) ? ((f & FP_SIGN) | FP_INF) : r;
+    r = ((n - 32'd1) >= FP_SIGN) ? (f & FP_SIGN) : r;
+    return (f == 32'd0) ? 32'd0 : r;
+  endfunction
+
   function automatic logic [31:0] fp_mul(input logic [31:0] a, input logic [31:0] b);
     logic [31:0] ea, eb, na, nb, ah, al, bh, bl, ll, t, hi, lo, q, rem, e, u, r, z;
     ea = (a >> 23) & 32'hff;  eb = (b >> 23) & 32'hff;
