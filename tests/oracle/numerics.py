@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/numerics.md, clause by clause, on bit patterns held in Python ints and computed with fractions.Fraction.
 
-Every floating operand and result is a non-negative int: 32 bits for fp32, 16 for bf16 and fp16. int8 and int32 operands may be
-given signed or as bit patterns; int32 results are signed. Nothing here is written for speed (oracle.fast is).
+Every floating operand and result is a non-negative int: 32 bits for fp32, 16 for bf16 and fp16. int8 and int32 operands
+may be given signed or as bit patterns; int32 results are signed. Nothing here is written for speed (oracle.fast is).
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oracle.operators against plain convolutions: exact integers (int8), fractions with the stated bounds (bf16, fp16, fp32)."""
+"""oracle.operators against plain convolutions: exact integers (int8), fractions with the stated bounds (floats)."""
 
 import time
 from fractions import Fraction
