@@ -23,6 +23,10 @@ def bf16(*shape):
     return torch.randn(*shape).to(torch.bfloat16)
 
 
+def fp16(*shape):
+    return torch.randn(*shape).half()
+
+
 def int8(*shape):
     return torch.randint(-128, 128, shape, dtype=torch.int8)
 
@@ -68,6 +72,8 @@ def cases() -> dict:
         "conv_fp32_depthwise": conv(torch.randn(1, 24, 10, 10), torch.randn(24, 1, 3, 3), 1, 1, 24),
         "conv_int8_3x3": conv_int8(int8(1, 64, 14, 14), int8(40, 64, 3, 3), 1, 1),
         "conv_int8_first_7x7": conv_int8(int8(1, 3, 32, 32), int8(32, 3, 7, 7), 2, 3),
+        "mm_fp16_33x65x40": mm(fp16(33, 65), fp16(65, 40)),
+        "conv_fp16_3x3": conv(fp16(1, 40, 14, 14), fp16(50, 40, 3, 3), 1, 1),
     }
 
 

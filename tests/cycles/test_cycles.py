@@ -40,8 +40,15 @@ def cycles_of(measured: dict) -> dict:
 @pytest.mark.parametrize("chip", CHIPS)
 def test_operators(chip):
     cases = gate.operators(measure(chip))
-    assert len(cases) >= 12
+    assert len(cases) >= 14
     gate.check(chip, cases)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", ["mm_{}_33x65x40", "conv_{}_3x3"])
+def test_fp16_takes_the_cycles_of_bf16(chip, name):
+    measured = measure(chip)
+    assert measured[name.format("fp16")] == measured[name.format("bf16")]
 
 
 @functools.lru_cache(maxsize=None)
