@@ -43,115 +43,181 @@ module presil_scratchpad import presil_config_pkg::*; #(
   output logic [31:0]       spad_bad_addr       /// byte address of the word
 );
   localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
-
-  logic [31:0] bank_act, bank_wgt, bank_st, bank_res, bank_ep, bank_ld;
-  localparam int unsigned AW = $clog2(BANK_WORDS);
-  logic [AW-1:0] row_act, row_wgt, row_st, row_res, row_ep, row_ld;
-  assign bank_act = 32'(act_addr) % BANKS;
-  assign bank_wgt = 32'(wgt_addr) % BANKS;
-  assign bank_st  = 32'(st_addr) % BANKS;
-  assign bank_res = 32'(res_addr[15:0]) % BANKS;
-  assign bank_ep  = 32'(ep_addr[15:0]) % BANKS;
-  assign bank_ld  = 32'(ld_addr) % BANKS;
-  assign row_act = AW'(32'(act_addr) / BANKS);
-  assign row_wgt = AW'(32'(wgt_addr) / BANKS);
-  assign row_st  = AW'(32'(st_addr) / BANKS);
-  assign row_res = AW'(32'(res_addr[15:0]) / BANKS);
-  assign row_ep  = AW'(32'(ep_addr[15:0]) / BANKS);
-  assign row_ld  = AW'(32'(ld_addr) / BANKS);
-
-  assign act_ready = 1'b1;
-  assign wgt_ready = !(act_valid && bank_act == bank_wgt);
-  assign st_ready  = !((act_valid && bank_act == bank_st) || (wgt_valid && bank_wgt == bank_st));
-  assign res_ready = !((act_valid && bank_act == bank_res) || (wgt_valid && bank_wgt == bank_res)
-    || (st_valid && bank_st == bank_res));
-  assign ep_ready  = 1'b1;
-  assign ld_ready  = !(ep_valid && bank_ep == bank_ld);
-
-  // one bit a bank
-  logic [BANKS-1:0] re_act, re_wgt, re_st, re_res, re, we_ep, we_ld;
-  logic bad_act, bad_wgt, bad_res, bad_ep;
-  assign bad_act = 32'(act_addr) >= WORDS;
-  assign bad_wgt = 32'(wgt_addr) >= WORDS;
-  assign bad_res = 32'(res_addr) >= WORDS;
-  assign bad_ep  = 32'(ep_addr) >= WORDS;
-  assign re_act = BANKS'(act_valid && !bad_act) << bank_act;
-  assign re_wgt = BANKS'(wgt_valid && wgt_ready && !bad_wgt) << bank_wgt;
-  assign re_st  = BANKS'(st_valid && st_ready) << bank_st;
-  assign re_res = BANKS'(res_valid && res_ready && !bad_res) << bank_res;
-  assign re     = re_act | re_wgt | re_st | re_res;
-  assign we_ep  = BANKS'(ep_valid && !bad_ep) << bank_ep;
-  assign we_ld  = BANKS'(ld_valid && ld_ready) << bank_ld;
+  localparam int unsigned AW = $clog2(BANK_WORDS), BW = $clog2(BANKS);
+  // clients, in order of priority
+  localparam int unsigned ACT = 0, WGT = 1, ST = 2, RES = 3, READS = 4;
+  localparam int unsigned EP = 0, LD = 1, WRITES = 2;
 
   logic [8*WORD-1:0] q [BANKS];
   logic [BANKS-1:0]  bad;
+
+  // ---- reads. Signals of a generate block, as a simulator keeps an array of them in memory
+  for (genvar r = 0; r < READS; r++) begin : g_read
+    logic              valid, ready, outside, v1, rvalid;
+    logic [32-LW:0]    addr;
+    logic [31:0]       index, bank;
+    logic [AW-1:0]     row;
+    logic [BW-1:0]     b1;
+    logic [BANKS-1:0]  asks, earlier, re;              // a bit a bank
+    logic [8*WORD-1:0] rdata;
+    if (r == ACT) begin : g_act
+      assign valid = act_valid;
+      assign addr  = (33-LW)'(act_addr);
+      assign index = act_index;
+    end else if (r == WGT) begin : g_wgt
+      assign valid = wgt_valid;
+      assign addr  = (33-LW)'(wgt_addr);
+      assign index = wgt_index;
+    end else if (r == ST) begin : g_st
+      assign valid = st_valid;
+      assign addr  = (33-LW)'(st_addr);
+      assign index = 32'd0;                            // it is known to STORE alone
+    end else begin : g_res
+      assign valid = res_valid;
+      assign addr  = res_addr;
+      assign index = res_index;
+    end
+    assign bank    = 32'(addr[15:0]) % BANKS;
+    assign row     = AW'(32'(addr[15:0]) / BANKS);
+    assign outside = r != ST && 32'(addr) >= WORDS;    // STORE looks itself
+    assign asks    = BANKS'(valid) << bank;
+    // banks that those before it ask for
+    if (r == 0) begin : g_first
+      assign earlier = '0;
+    end else begin : g_next
+      assign earlier = g_read[r-1].earlier | g_read[r-1].asks;
+    end
+    assign ready = (earlier & (BANKS'(1) << bank)) == '0;
+    assign re    = BANKS'(valid && ready && !outside) << bank;
+    always_ff @(posedge clk) begin
+      v1 <= valid && ready;
+      b1 <= BW'(bank);
+      rvalid <= v1;
+      if (v1) rdata <= q[b1];
+      if (rst) begin
+        v1 <= 1'b0;  rvalid <= 1'b0;
+      end
+    end
+  end
+  assign act_ready  = g_read[ACT].ready;
+  assign wgt_ready  = g_read[WGT].ready;
+  assign st_ready   = g_read[ST].ready;
+  assign res_ready  = g_read[RES].ready;
+  assign act_rvalid = g_read[ACT].rvalid;
+  assign wgt_rvalid = g_read[WGT].rvalid;
+  assign st_rvalid  = g_read[ST].rvalid;
+  assign res_rvalid = g_read[RES].rvalid;
+  assign act_rdata  = g_read[ACT].rdata;
+  assign wgt_rdata  = g_read[WGT].rdata;
+  assign st_rdata   = g_read[ST].rdata;
+  assign res_rdata  = g_read[RES].rdata;
+
+  // ---- writes
+  for (genvar w = 0; w < WRITES; w++) begin : g_write
+    logic             valid, ready, outside;
+    logic [32-LW:0]   addr;
+    logic [31:0]      bank;
+    logic [AW-1:0]    row;
+    logic [BANKS-1:0] asks, earlier, we;
+    if (w == EP) begin : g_ep
+      assign valid = ep_valid;
+      assign addr  = ep_addr;
+    end else begin : g_ld
+      assign valid = ld_valid;
+      assign addr  = (33-LW)'(ld_addr);
+    end
+    assign bank    = 32'(addr[15:0]) % BANKS;
+    assign row     = AW'(32'(addr[15:0]) / BANKS);
+    assign outside = w != LD && 32'(addr) >= WORDS;    // LOAD looks itself
+    assign asks    = BANKS'(valid) << bank;
+    if (w == 0) begin : g_first
+      assign earlier = '0;
+    end else begin : g_next
+      assign earlier = g_write[w-1].earlier | g_write[w-1].asks;
+    end
+    assign ready = (earlier & (BANKS'(1) << bank)) == '0;
+    assign we    = BANKS'(valid && ready && !outside) << bank;
+  end
+  assign ep_ready = g_write[EP].ready;
+  assign ld_ready = g_write[LD].ready;
+
+  // ---- banks
   for (genvar b = 0; b < BANKS; b++) begin : g_bank
-    presil_bank u_bank (.clk, .rst, .re(re[b]),
-        .row(re_act[b] ? row_act : re_wgt[b] ? row_wgt : re_st[b] ? row_st : row_res), .q(q[b]),
-        .bad(bad[b]), .we_ep(we_ep[b]), .we_ld(we_ld[b]), .row_ep, .row_ld, .full_ep(ep_full),
-        .full_ld(ld_full), .data_ep(ep_data), .data_ld(ld_data), .mask_ep(ep_mask),
-        .mask_ld(ld_mask));
+    for (genvar r = 0; r < READS; r++) begin : g_pick   // row of the first of r to RES that reads
+      logic          re;
+      logic [AW-1:0] row;
+      if (r == READS - 1) begin : g_last
+        assign re  = g_read[r].re[b];
+        assign row = g_read[r].row;
+      end else begin : g_or
+        assign re  = g_read[r].re[b] || g_pick[r+1].re;
+        assign row = g_read[r].re[b] ? g_read[r].row : g_pick[r+1].row;
+      end
+    end
+    presil_bank u_bank (.clk, .rst, .re(g_pick[0].re), .row(g_pick[0].row), .q(q[b]), .bad(bad[b]),
+        .we_ep(g_write[EP].we[b]), .we_ld(g_write[LD].we[b]), .row_ep(g_write[EP].row),
+        .row_ld(g_write[LD].row), .full_ep(ep_full), .full_ld(ld_full), .data_ep(ep_data),
+        .data_ld(ld_data), .mask_ep(ep_mask), .mask_ld(ld_mask));
   end
 
-  localparam int unsigned BW = $clog2(BANKS);
-  logic act_v1, wgt_v1, st_v1, res_v1;
-  logic [BW-1:0] act_b1, wgt_b1, st_b1, res_b1;
+  // ---- requests outside
+  logic out_act, out_wgt, out_res, out_ep;
+  assign out_act = act_valid && g_read[ACT].outside;
+  assign out_wgt = wgt_valid && g_read[WGT].outside;
+  assign out_res = res_valid && g_read[RES].outside;
+  assign out_ep  = ep_valid && g_write[EP].outside;
   always_ff @(posedge clk) begin
-    act_v1 <= act_valid;
-    wgt_v1 <= wgt_valid && wgt_ready;
-    st_v1  <= st_valid && st_ready;
-    res_v1 <= res_valid && res_ready;
-    act_b1 <= BW'(bank_act);  wgt_b1 <= BW'(bank_wgt);  st_b1 <= BW'(bank_st);
-    res_b1 <= BW'(bank_res);
-    act_rvalid <= act_v1;  wgt_rvalid <= wgt_v1;  st_rvalid <= st_v1;  res_rvalid <= res_v1;
-    if (act_v1) act_rdata <= q[act_b1];
-    if (wgt_v1) wgt_rdata <= q[wgt_b1];
-    if (st_v1)  st_rdata  <= q[st_b1];
-    if (res_v1) res_rdata <= q[res_b1];
-    range_valid <= (act_valid && bad_act) || (wgt_valid && bad_wgt) || (res_valid && bad_res)
-        || (ep_valid && bad_ep);
-    if ((act_valid && bad_act) || (wgt_valid && bad_wgt) || (res_valid && bad_res)
-        || (ep_valid && bad_ep)) begin
-      range_index <= (act_valid && bad_act) ? act_index : (wgt_valid && bad_wgt) ? wgt_index
-                   : (ep_valid && bad_ep) ? ep_index : res_index;
-      range_addr  <= ((act_valid && bad_act) ? 32'(act_addr) : (wgt_valid && bad_wgt)
-          ? 32'(wgt_addr)
-                    : (ep_valid && bad_ep) ? 32'(ep_addr) : 32'(res_addr)) * WORD;
+    range_valid <= out_act || out_wgt || out_res || out_ep;
+    if (out_act || out_wgt || out_res || out_ep) begin
+      range_index <= out_act ? act_index : out_wgt ? wgt_index : out_ep ? ep_index : res_index;
+      range_addr  <= (out_act ? 32'(act_addr) : out_wgt ? 32'(wgt_addr) : out_ep ? 32'(ep_addr)
+          : 32'(res_addr)) * WORD;
     end
-    if (rst) begin
-      act_v1 <= 1'b0;  wgt_v1 <= 1'b0;  st_v1 <= 1'b0;  res_v1 <= 1'b0;
-      act_rvalid <= 1'b0;  wgt_rvalid <= 1'b0;  st_rvalid <= 1'b0;  res_rvalid <= 1'b0;
-      range_valid <= 1'b0;
-    end
+    if (rst) range_valid <= 1'b0;
   end
 
   // ---- parity
   if (PARITY) begin : g_parity
-    logic [15:0] act_a1, wgt_a1, st_a1, res_a1, bad_a;
-    logic [31:0] act_i1, wgt_i1, res_i1;
-    logic        act_bad, wgt_bad, st_bad, res_bad;
-    always_ff @(posedge clk) begin
-      act_a1 <= act_addr;  wgt_a1 <= wgt_addr;  st_a1 <= st_addr;  res_a1 <= res_addr[15:0];
-      act_i1 <= act_index;  wgt_i1 <= wgt_index;  res_i1 <= res_index;
+    for (genvar r = 0; r < READS; r++) begin : g_word
+      logic        wrong, first;                       // first: of r to RES
+      logic [15:0] a1, addr;
+      logic [31:0] i1, index;
+      always_ff @(posedge clk) begin
+        a1 <= g_read[r].addr[15:0];
+        i1 <= g_read[r].index;
+      end
+      // of a word outside no bank says anything
+      assign wrong = g_read[r].v1 && bad[g_read[r].b1];
+      if (r == READS - 1) begin : g_last
+        assign {first, addr, index} = {wrong, a1, i1};
+      end else begin : g_or
+        assign first = wrong || g_word[r+1].first;
+        assign addr  = wrong ? a1 : g_word[r+1].addr;
+        assign index = wrong ? i1 : g_word[r+1].index;
+      end
     end
-    // of a word outside no bank says anything
-    assign act_bad        = act_v1 && bad[act_b1];
-    assign wgt_bad        = wgt_v1 && bad[wgt_b1];
-    assign st_bad         = st_v1 && bad[st_b1];
-    assign res_bad        = res_v1 && bad[res_b1];
-    assign spad_bad       = act_bad || wgt_bad || st_bad || res_bad;
-    assign spad_bad_store = st_bad && !act_bad && !wgt_bad;
-    assign spad_bad_index = act_bad ? act_i1 : wgt_bad ? wgt_i1 : res_i1;
-    assign bad_a          = act_bad ? act_a1 : wgt_bad ? wgt_a1 : st_bad ? st_a1 : res_a1;
-    assign spad_bad_addr  = 32'(bad_a) * WORD;
+    assign spad_bad       = g_word[0].first;
+    assign spad_bad_store = g_word[ST].wrong && !g_word[ACT].wrong && !g_word[WGT].wrong;
+    assign spad_bad_index = g_word[0].index;
+    assign spad_bad_addr  = 32'(g_word[0].addr) * WORD;
   end else begin : g_plain
-    logic unused_bad;
-    assign unused_bad     = &{1'b0, bad};
+    logic unused;
+    assign unused         = &{1'b0, bad, g_read[ACT].index, g_read[WGT].index, g_read[ST].index,
+        g_read[RES].index};
     assign spad_bad       = 1'b0;
     assign spad_bad_store = 1'b0;
     assign spad_bad_index = 32'd0;
     assign spad_bad_addr  = 32'd0;
   end
+
+  // a bit a bank
+  logic [BANKS-1:0] re_act, re_wgt, re_st, re_res, we_ep, we_ld;
+  assign re_act = g_read[ACT].re;
+  assign re_wgt = g_read[WGT].re;
+  assign re_st  = g_read[ST].re;
+  assign re_res = g_read[RES].re;
+  assign we_ep  = g_write[EP].we;
+  assign we_ld  = g_write[LD].we;
 
 `ifndef SYNTHESIS
   // one write a bank and cycle
@@ -172,9 +238,9 @@ module presil_scratchpad import presil_config_pkg::*; #(
     ((we_ep | we_ld) & (re_act | re_wgt | re_st | re_res)) != '0);
   c_part_epilogue: cover property (@(posedge clk) disable iff (rst) ep_valid && !ep_full);
   c_part_load: cover property (@(posedge clk) disable iff (rst) ld_valid && !ld_full);
-  c_bad_activation: cover property (@(posedge clk) disable iff (rst) act_valid && bad_act);
-  c_bad_weight: cover property (@(posedge clk) disable iff (rst) wgt_valid && bad_wgt);
-  c_bad_residual: cover property (@(posedge clk) disable iff (rst) res_valid && bad_res);
-  c_bad_output: cover property (@(posedge clk) disable iff (rst) ep_valid && bad_ep);
+  c_bad_activation: cover property (@(posedge clk) disable iff (rst) out_act);
+  c_bad_weight: cover property (@(posedge clk) disable iff (rst) out_wgt);
+  c_bad_residual: cover property (@(posedge clk) disable iff (rst) out_res);
+  c_bad_output: cover property (@(posedge clk) disable iff (rst) out_ep);
 `endif
 endmodule
