@@ -74,6 +74,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   localparam logic [31:0] DOT_BIAS = PAIR_BIAS * PAIRS;
   localparam int unsigned WLANES = (LANES > POSITIONS) ? LANES : POSITIONS;
   localparam int unsigned WPAIRS = (PAIRS > POSITIONS) ? PAIRS : POSITIONS;
+  localparam int unsigned LOG_LANES = $clog2(WPAIRS);
 
   typedef logic [31:0] quads_t [QUADS];
   typedef logic [15:0] bytes_t [LANES];
@@ -290,7 +291,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   endfunction
 
   // h: 16 bits; x: the fp32 that they are. Of bf16 an absent weight is a zero by itself
-  function automatic void put_element(input int unsigned i, input logic [31:0] h,
+  function automatic void put_element(input logic [LOG_LANES-1:0] i, input logic [31:0] h,
       input logic [31:0] x);
     wman[i][wgt_set][cell_at]  = significand(x, wgt_top) & SIGNIFICAND;
     wsign[i][wgt_set][cell_at] = (x & FP_SIGN) | ((h == gone) ? ABSENT : 32'd0);
@@ -299,8 +300,8 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
 
   function automatic void put_bf16();
     for (int unsigned j = 0; j < QUADS; j++) begin
-      put_element(j, wgt_data[32*j +: 32] & LOWER, wgt_data[32*j +: 32] << 16);
-      put_element(QUADS + j, wgt_data[32*j +: 32] >> 16, wgt_data[32*j +: 32] & UPPER);
+      put_element(LOG_LANES'(j), wgt_data[32*j +: 32] & LOWER, wgt_data[32*j +: 32] << 16);
+      put_element(LOG_LANES'(QUADS + j), wgt_data[32*j +: 32] >> 16, wgt_data[32*j +: 32] & UPPER);
     end
   endfunction
 
@@ -310,13 +311,15 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
 
   function automatic void put_fp16();
     for (int unsigned j = 0; j < QUADS; j++) begin
-      put_element(j, wgt_data[32*j +: 32] & LOWER, fp16_weight(wgt_data[32*j +: 32] & LOWER));
-      put_element(QUADS + j, wgt_data[32*j +: 32] >> 16, fp16_weight(wgt_data[32*j +: 32] >> 16));
+      put_element(LOG_LANES'(j), wgt_data[32*j +: 32] & LOWER,
+          fp16_weight(wgt_data[32*j +: 32] & LOWER));
+      put_element(LOG_LANES'(QUADS + j), wgt_data[32*j +: 32] >> 16,
+          fp16_weight(wgt_data[32*j +: 32] >> 16));
     end
   endfunction
 
   // One lane of a set, for all cells.
-  logic [$clog2(WPAIRS)-1:0] lane16;
+  logic [LOG_LANES-1:0] lane16;
   logic [$clog2(WLANES)-1:0] lane8;
   assign lane16 = $bits(lane16)'(wgt_cell);
   assign lane8 = $bits(lane8)'(wgt_cell);
@@ -339,15 +342,15 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
       end
       if (wgt_absent)
         for (int unsigned j = 0; j < CELLS16 / 2; j++) begin
-          if ((w[j] & LOWER) == gone) put_absent(2*j);
-          if ((w[j] >> 16) == gone) put_absent(2*j + 1);
+          if ((w[j] & LOWER) == gone) put_absent($clog2(CELLS)'(2*j));
+          if ((w[j] >> 16) == gone) put_absent($clog2(CELLS)'(2*j + 1));
         end
     end else begin
       w8[lane8][wgt_set] = int_cells(w);
     end
   endfunction
 
-  function automatic void put_absent(input int unsigned c);
+  function automatic void put_absent(input logic [$clog2(CELLS)-1:0] c);
     wman[lane16][wgt_set][c]  = 32'd0;
     wsign[lane16][wgt_set][c] = ABSENT;
     wexp[lane16][wgt_set][c]  = 32'd0;
@@ -413,7 +416,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
       s = 32'd0;
       for (int unsigned i = 0; i < PAIRS; i++)
         s |= special_lane(rman[i], rexp[i], wman[i][set1][c], wexp[i][set1][c], wsign[i][set1][c]);
-      dot_special[c] = special_value(s);
+      dot_special[c] = special_value(s[2:0]);
     end
   endfunction
 
@@ -516,7 +519,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
           if (r < 32'(ky1) && k < 32'(kx1))
             s |= special_lane(mans[r][k][c], exps[r][k][c], wman[WINDOW*r + k][set1][c],
                 wexp[WINDOW*r + k][set1][c], wsign[WINDOW*r + k][set1][c]);
-      window_special[c] = special_value(s);
+      window_special[c] = special_value(s[2:0]);
     end
   endfunction
 

@@ -96,7 +96,7 @@ package presil_dot_pkg;
   endfunction
 
   // s: those of all lanes. The cell's value, or 0 where none is special
-  function automatic logic [31:0] special_value(input logic [31:0] s);
+  function automatic logic [31:0] special_value(input logic [2:0] s);
     return (s[2] || s[1:0] == 2'd3) ? 32'h7fc0_0000 : s[0] ? 32'h7f80_0000 : s[1] ? 32'hff80_0000
         : 32'd0;
   endfunction

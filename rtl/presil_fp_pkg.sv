@@ -140,7 +140,8 @@ package presil_fp_pkg;
     r = (f + 32'hfff + ((f >> 13) & 32'd1) - (32'd112 << 23)) >> 13;
     // below 2^-14: a multiple of 2^-24
     m = (f & FP_FRAC) | FP_HIDE;
-    d = ((32'd126 - e) > 32'd31) ? 32'd31 : (32'd126 - e);
+    d = 32'd126 - e;
+    d = (d > 32'd31) ? 32'd31 : d;
     q = m >> d[4:0];
     rem  = m - (q << d[4:0]);
     tie = (32'd1 << d[4:0]) >> 1;

@@ -88,7 +88,7 @@ module presil_scratchpad import presil_config_pkg::*; #(
       assign earlier = g_read[r-1].earlier | g_read[r-1].asks;
     end
     assign ready = (earlier & (BANKS'(1) << bank)) == '0;
-    assign re    = BANKS'(valid && ready && !outside) << bank;
+    assign re    = (ready && !outside) ? asks : '0;
     always_ff @(posedge clk) begin
       v1 <= valid && ready;
       b1 <= BW'(bank);
@@ -136,7 +136,7 @@ module presil_scratchpad import presil_config_pkg::*; #(
       assign earlier = g_write[w-1].earlier | g_write[w-1].asks;
     end
     assign ready = (earlier & (BANKS'(1) << bank)) == '0;
-    assign we    = BANKS'(valid && ready && !outside) << bank;
+    assign we    = (ready && !outside) ? asks : '0;
   end
   assign ep_ready = g_write[EP].ready;
   assign ld_ready = g_write[LD].ready;
