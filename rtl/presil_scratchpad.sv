@@ -80,7 +80,7 @@ module presil_scratchpad import presil_config_pkg::*; #(
     assign bank    = 32'(addr[15:0]) % BANKS;
     assign row     = AW'(32'(addr[15:0]) / BANKS);
     assign outside = r != ST && 32'(addr) >= WORDS;    // STORE looks itself
-    assign asks    = BANKS'(valid) << bank;
+    assign asks    = valid ? BANKS'(1) << bank : '0;   // known, if nobody asks
     // banks that those before it ask for
     if (r == 0) begin : g_first
       assign earlier = '0;
@@ -129,7 +129,7 @@ module presil_scratchpad import presil_config_pkg::*; #(
     assign bank    = 32'(addr[15:0]) % BANKS;
     assign row     = AW'(32'(addr[15:0]) / BANKS);
     assign outside = w != LD && 32'(addr) >= WORDS;    // LOAD looks itself
-    assign asks    = BANKS'(valid) << bank;
+    assign asks    = valid ? BANKS'(1) << bank : '0;   // known, if nobody asks
     if (w == 0) begin : g_first
       assign earlier = '0;
     end else begin : g_next
