@@ -65,7 +65,7 @@ def fresh(installed, tmp_path_factory) -> Path:
 
 
 # The twin's kernels for AVX2 and AVX-512, which twin_dispatch.c enters where the processor has them.
-KERNELS = {"split", "rows_bf16", "rows_int8", "depth_bf16", "depth_int8", "post_row", "pack_bf16", "pack_int8"}
+KERNELS = {"split", "rows_float", "rows_int8", "depth_float", "depth_int8", "post_row", "pack_float", "pack_int8"}
 WIDE = re.compile(r"<(\w+)[.\w]*>:")
 
 
