@@ -43,7 +43,7 @@ def observed(build: str) -> dict:
 @pytest.mark.parametrize("memory", MEMORY)
 def test_same_bits_and_cycles(build, memory):
     plain, systemc = observed("fast")[memory], observed(build)[memory]
-    assert len({seen["launch"] for seen in plain.values()}) == len(plain) == 5
+    assert len(plain) == 7 and len({seen["launch"] for seen in plain.values()}) == 5  # fp16 takes what bf16 does
     for name, seen in plain.items():
         assert seen == systemc[name], f"{name}: cycles {seen['launch']} and {systemc[name]['launch']}"
 
