@@ -123,6 +123,17 @@ def test_autocast_and_linear():
     torch.testing.assert_close(y.float().cpu(), host, rtol=1e-3, atol=1e-3)
 
 
+def test_ties_and_subnormals_of_results(verify):
+    """Multiples of 2^-25, half of them between two fp16, with their neighbours; 2^-14 and around; the largest ones."""
+    k = torch.arange(-64, 2050).half()
+    a = torch.stack([k * 2.0**-24, torch.zeros_like(k)], 1)
+    a[:40, 1] = 2.0**-24  # 2^-39 beside: no tie
+    b = torch.tensor([[0.5, 1.0], [2.0**-15, 2.0**-15]]).half()
+    same(a.to("presil") @ b.to("presil"), (a.double() @ b.double()).half())
+    a = torch.tensor([[65504.0, 16.0], [65504.0, 15.992], [-65504.0, -16.0], [65504.0, 8.0]]).half()
+    same(a.to("presil") @ torch.ones(2, 1).half().to("presil"), (a.double() @ torch.ones(2, 1).double()).half())
+
+
 def test_rtl_equals_twin(verify):
     x = torch.randn(1, 12, 7, 7, dtype=torch.float16).to("presil")
     F.conv2d(x, torch.randn(9, 12, 3, 3, dtype=torch.float16).to("presil")).cpu()
