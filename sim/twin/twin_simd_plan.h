@@ -94,20 +94,20 @@ static inline exponents clean(const uint8_t *source, uint16_t *restrict out, uin
 }
 
 /* The same of fp16, as fp32 bits. */
-static inline exponents clean_fp16(const uint8_t *source, uint32_t *restrict out, uint32_t n, int absent,
-                                   int skip_special) {
+static inline exponents clean_fp16(const uint8_t *source, uint32_t *restrict out, uint32_t n, const twin_floats *floats,
+                                   int absent) {
     exponents all = {0, 256, 0};
     for (uint32_t i = 0; i < n; i++) {
         uint16_t x;
         memcpy(&x, source + 2 * (size_t)i, 2);
-        const int gone = absent && x == 0x7c01, is_special = (x & 0x7c00) == 0x7c00;
+        const int gone = absent && x == twin_absent_code(floats), is_special = (x & 0x7c00) == 0x7c00;
         const float small = (float)(x & 0x3ff) * 0x1p-24f;
         uint32_t bits;
         memcpy(&bits, &small, 4);
         if (x & 0x7c00) bits = ((uint32_t)(x & 0x7fff) << 13) + (112u << 23);
         if (is_special) bits = 0;
         const int e = (int)(bits >> 23);
-        all.special |= is_special && !gone && !skip_special;
+        all.special |= is_special && !gone && !floats->skip_special;
         all.high = e > all.high ? e : all.high;
         all.low = e && e < all.low ? e : all.low;
         out[i] = bits | (uint32_t)(x & 0x8000) << 16;
@@ -121,7 +121,7 @@ static inline exponents decode(const uint8_t *source, uint32_t *restrict out, ui
     uint16_t cleaned[TWIN_MAX_LANES / 2 + LANES_STEP];
     if (floats->fp16) {
         memset(out + n, 0, (LANES_STEP - 1) * sizeof *out);
-        return clean_fp16(source, out, n, absent, floats->skip_special);
+        return clean_fp16(source, out, n, floats, absent);
     }
     const exponents e = clean(source, cleaned, n, absent, floats->skip_special);
     for (uint32_t at = 0; at < n; at += LANES_STEP) /* beyond n: zeros */
