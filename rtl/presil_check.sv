@@ -88,8 +88,10 @@ module presil_check import presil_config_pkg::*, presil_desc_pkg::*; (
     return k > 8'(presil_dot_pkg::WINDOW) || (s != d && 17'(s) != {d, 1'b0});
   endfunction
 
+  localparam logic [2:0] MOST_REPEAT = 3'($clog2(CELLS + 1) - 1);
+
   function automatic logic bad_depthwise(input logic [31:0] nx);
-    return matrix.ncb != 16'd1 || matrix.idx != 8'd1 || matrix.idy != 8'd1
+    return matrix.repeat_log2 > MOST_REPEAT || matrix.ncb != 16'd1 || matrix.idx != 8'd1 || matrix.idy != 8'd1
         || bad_axis(matrix.sx, matrix.dx, matrix.kx) || bad_axis(matrix.sy, matrix.dy, matrix.ky)
         || ((nx - 32'd1) << (matrix.sx != matrix.dx)) + 32'(matrix.kx) > 32'd64;
   endfunction
@@ -102,7 +104,7 @@ module presil_check import presil_config_pkg::*, presil_desc_pkg::*; (
         || matrix.sx == 16'd0 || matrix.sy == 16'd0 || matrix.kx == 8'd0 || matrix.ky == 8'd0
         || matrix.ncb == 16'd0 || matrix.idx == 8'd0 || matrix.idy == 8'd0
         || 33'(nx * ny) + 33'(matrix.acc_base) > 33'(ACC_ROWS)
-        || (matrix.depthwise && bad_depthwise(nx));
+        || (matrix.depthwise ? bad_depthwise(nx) : matrix.repeat_log2 != 3'd0);
   endfunction
 
   // Rows of CELLS elements are aligned to a word, or to a slot of it that is a power of two.

@@ -60,13 +60,12 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
 
   logic row_depthwise, row_emit;
   logic [5:0] row_x;
-  logic [2:0] row_kx, row_ky;
+  logic [2:0] row_kx, row_ky, row_repeat;
 
   presil_agen u_agen (.clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc),
       .index(start_index), .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte,
       .row_acc, .row_end, .row_last, .row_first, .row_half, .row_float, .row_fp16, .row_skip,
-      .row_depthwise,
-      .row_emit, .row_x, .row_kx, .row_ky, .row_index(act_index));
+      .row_depthwise, .row_emit, .row_repeat, .row_x, .row_kx, .row_ky, .row_index(act_index));
 
   logic arr_wgt_set, arr_wgt_float, arr_wgt_fp16, arr_wgt_skip, arr_wgt_absent, arr_wgt_first,
       arr_wgt_depthwise, arr_wgt_valid, wgt_busy;
@@ -87,7 +86,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
 
   typedef struct packed {
     logic pad, set, first, last, half, floats, fp16, skip, depthwise, emit;
-    logic [2:0] kx, ky;
+    logic [2:0] kx, ky, times;
     logic [5:0] x;
     logic [7:0] pad_byte;
     logic [ROW_BITS-1:0] acc;
@@ -101,7 +100,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
     if (row_take)
       p1 <= '{pad: row_pad, set: row_set, first: row_first, last: row_last, half: row_half,
           floats: row_float, fp16: row_fp16, skip: row_skip, depthwise: row_depthwise,
-          emit: row_emit, kx: row_kx, ky: row_ky, x: row_x, pad_byte: row_pad_byte, acc: row_acc};
+          emit: row_emit, kx: row_kx, ky: row_ky, times: row_repeat, x: row_x,
+          pad_byte: row_pad_byte, acc: row_acc};
     if (p1_valid) p2 <= p1;
     if (rst) begin
       p1_valid <= 1'b0;
@@ -109,18 +109,41 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
     end
   end
 
-  // ---- depthwise: the rows above
+  // ---- depthwise: an element for each cell, and the rows above
+  localparam int unsigned QUADS = LANES / 4;
+  localparam int unsigned MOST_REPEAT = $clog2(CELLS + 1) - 1;
+  typedef logic [31:0] quads_t [QUADS];
+
+  // each element twice, one beside the other
+  function automatic quads_t twice16(input quads_t w);
+    for (int unsigned j = 0; j < QUADS; j++)
+      twice16[j] = {2{(j % 2 == 0) ? w[j/2][15:0] : w[j/2][31:16]}};
+  endfunction
+
+  function automatic quads_t twice8(input quads_t w);
+    for (int unsigned j = 0; j < QUADS; j++)
+      twice8[j] = (j % 2 == 0) ? {{2{w[j/2][15:8]}}, {2{w[j/2][7:0]}}}
+                               : {{2{w[j/2][31:24]}}, {2{w[j/2][23:16]}}};
+  endfunction
+
   logic row_there;
-  logic [31:0] here [LANES/4];
+  quads_t here;
   logic [31:0] above1 [LANES/4];
   logic [31:0] above2 [LANES/4];
   logic [31:0] above3 [LANES/4];
   logic [31:0] above4 [LANES/4];
   logic [WINDOW-2:0] bad_line;
   assign row_there = p2_valid && (p2.pad || act_rvalid);
-  always_comb
-    for (int unsigned i = 0; i < LANES / 4; i++)
+  always_comb begin
+    for (int unsigned i = 0; i < QUADS; i++)
       here[i] = p2.pad ? (p2.floats ? 32'd0 : {4{p2.pad_byte}}) : act_rdata[32*i +: 32];
+    if (p2.times != 3'd0)
+      for (int unsigned i = 0; i < MOST_REPEAT; i++)
+        if (i < 32'(p2.times)) begin
+          if (p2.floats) here = twice16(here);
+          else here = twice8(here);
+        end
+  end
   presil_lines u_lines (.clk, .ask(p1_valid && p1.depthwise), .ask_rows(p1.ky), .ask_x(p1.x),
       .valid(row_there && p2.depthwise), .rows(p2.ky), .x(p2.x), .word(here), .above1, .above2,
       .above3, .above4, .bad(bad_line));
@@ -233,6 +256,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   // one behind the other, without a bubble
   c_depthwise_beside: cover property (@(posedge clk) disable iff (rst)
     p1_valid && p2_valid && p1.depthwise != p2.depthwise);
+  c_repeat: cover property (@(posedge clk) disable iff (rst)
+    row_there && p2.depthwise && p2.times == 3'(MOST_REPEAT));
   c_halted: cover property (@(posedge clk) disable iff (rst) halt && row_valid);
 `endif
 endmodule

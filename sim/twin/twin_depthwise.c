@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* twin_depthwise.c - MATRIX with `depthwise` (docs/isa.md section 4): its window, a row of outputs at a time. */
+#include <string.h>
+
 #include "twin_host_float.h"
 #include "twin_matrix.h"
 
@@ -48,13 +50,30 @@ static int check_depth_range(const matrix *m) {
     return 0;
 }
 
+/* Words of a window whose elements belong to several cells, an element for each cell. */
+typedef struct {
+    uint8_t word[TWIN_DEPTH_KERNEL][TWIN_DEPTH_ROW][TWIN_MAX_LANES];
+} repeated;
+
+static const uint8_t *repeat(const matrix *m, const uint8_t *from, uint32_t used, uint8_t *to) {
+    for (uint32_t c = 0; c < used; c++) {
+        const uint32_t element = c >> m->repeat_log2;
+        if (m->is_float)
+            memcpy(to + 2 * (size_t)c, from + 2 * (size_t)element, 2);
+        else
+            to[c] = from[element];
+    }
+    return to;
+}
+
 /* What output row y reads of the window. */
-static void look(const matrix *m, uint32_t y, twin_depth *row) {
+static void look(const matrix *m, uint32_t y, twin_depth *row, repeated *room) {
     const presil_twin *twin = m->run->twin;
     for (uint32_t ky = 0; ky < m->ky; ky++)
         for (uint32_t i = 0; i < window_columns(m); i++) {
             int64_t word = window_word(m, i, y * step_y(m) + ky);
-            row->window[ky][i] = word < 0 ? m->pad : twin->spad + (size_t)word * twin->dims.word;
+            const uint8_t *from = word < 0 ? m->pad : twin->spad + (size_t)word * twin->dims.word;
+            row->window[ky][i] = m->repeat_log2 ? repeat(m, from, row->used, room->word[ky][i]) : from;
         }
     row->acc = twin->acc[m->half] + (size_t)(m->acc_base + y * m->nx) * twin->dims.cells_pad;
 }
@@ -73,9 +92,10 @@ static void run_rows(void *context, unsigned part, unsigned parts) {
                       .floats = m->floats};
     for (uint32_t p = 0; p < m->ky * m->kx; p++)
         row.weights[p / m->kx][p % m->kx] = twin->spad + (size_t)depth_weight(m, p) * twin->dims.word;
+    repeated room;                       /* written where it is read */
     unsigned mode = twin_float_enter(1); /* of this thread */
     for (uint32_t y = from; y < to; y++) {
-        look(m, y, &row);
+        look(m, y, &row, &room);
         if (m->is_float)
             twin->kernels->depth_float(&twin->dims, &row);
         else

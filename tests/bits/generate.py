@@ -383,6 +383,9 @@ def directed_depthwise(chip):
     channels = configurations()[chip]["cells"] + 1
     one = dict(channels=channels, out_channels=channels, groups=channels)
     for dtype in DTYPES:
+        for each in (2, 3, 4, 8):  # outputs of a channel
+            some = dict(channels=channels, out_channels=each * channels, groups=channels)
+            yield some | dict(dtype=dtype, kernel=(3, 3), size=(5, 6), padding=(1, 1), stride=(1 + each % 3, 1))
         for number, kernel in enumerate(((3, 3), (1, 1), (2, 3), (4, 1), (5, 5), (7, 2), (3, 11), (7, 7))):
             padding = tuple(k // 2 for k in kernel)
             stride = (1 + number % 2, 1 + number // 2 % 2)

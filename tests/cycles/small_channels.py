@@ -46,7 +46,9 @@ class Layer:
 
     def __str__(self):
         groups = "" if self.groups == 1 else ", depthwise" if self.depthwise else f", {self.groups} groups"
-        channels = self.channels if self.depthwise else f"{self.channels} → {self.outputs}"
+        channels = (
+            self.channels if self.channels == self.outputs and self.depthwise else f"{self.channels} → {self.outputs}"
+        )
         k, stride = self.kernel, f" stride {self.stride}" if self.stride > 1 else ""
         gradient = f", gradient of the {self.gradient}" if self.gradient else ""
         return (
@@ -55,7 +57,8 @@ class Layer:
 
     @property
     def depthwise(self):
-        return self.groups == self.channels == self.outputs
+        each = self.outputs // self.channels
+        return self.groups == self.channels and CELLS % each == 0 and each.bit_count() == 1
 
     @property
     def out_size(self):
@@ -64,9 +67,12 @@ class Layer:
         return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
 
 
-def depthwise(channels, size, kernel, stride=1, gradient=""):
+def depthwise(channels, size, kernel, stride=1, gradient="", each=1):
+    """each: outputs of a channel."""
     dtypes = ("bf16",) if gradient else ("bf16", "int8")
-    return Layer(channels, channels, kernel, stride, size, kernel // 2, channels, gradient=gradient, dtypes=dtypes)
+    return Layer(
+        channels, each * channels, kernel, stride, size, kernel // 2, channels, gradient=gradient, dtypes=dtypes
+    )
 
 
 LAYERS = (
@@ -79,6 +85,10 @@ LAYERS = (
     depthwise(672, 14, 5),
     depthwise(1152, 7, 5),
     depthwise(144, 56, 5, 2),
+    depthwise(64, 56, 3, each=2),
+    depthwise(16, 28, 3, each=8),
+    depthwise(64, 28, 5, each=4),
+    depthwise(64, 56, 3, gradient="weights", each=2),
     *(
         depthwise(*layer, gradient=gradient)
         for layer in ((144, 56, 3), (144, 56, 3, 2), (384, 14, 3), (240, 28, 5))

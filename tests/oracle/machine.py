@@ -158,7 +158,8 @@ def broken_limit(d, config):
     if d.kind == "MATRIX" and d.dtype not in types(OPERAND_TYPES):
         return True
     if d.kind == "MATRIX":
-        return d.nx * d.ny + d.acc_base > config.acc_rows or bool(d.depthwise) and broken_depthwise(d)
+        broken = broken_depthwise(d, config) if d.depthwise else d.repeat_log2 > 0
+        return d.nx * d.ny + d.acc_base > config.acc_rows or broken
     return {"LOAD": broken_load, "STORE": broken_store, "EPILOGUE": broken_epilogue}[d.kind](d, config)
 
 
@@ -167,8 +168,8 @@ def types(names):
     return {layout.enum("DTYPE", name): ELEMENT_BYTES[name] for name in names}
 
 
-def broken_depthwise(d):
-    if max(d.kx, d.ky) > 5 or (d.ncb, d.idx, d.idy) != (1, 1, 1):
+def broken_depthwise(d, config):
+    if max(d.kx, d.ky) > 5 or (d.ncb, d.idx, d.idy) != (1, 1, 1) or 2**d.repeat_log2 > config.cells:
         return True
     if d.sx not in (d.dx, 2 * d.dx) or d.sy not in (d.dy, 2 * d.dy):
         return True

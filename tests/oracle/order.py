@@ -55,10 +55,16 @@ class Reduction:
         )
 
     @property
+    def outputs_of_channel(self):
+        return self.out_channels // self.groups
+
+    @property
     def depthwise(self):
         """Whether the array sums each cell's own channel, piece of the kernel by piece."""
         return (
-            self.groups == self.channels == self.out_channels > 1
+            self.groups == self.channels > 1
+            and self.cells % self.outputs_of_channel == 0
+            and self.outputs_of_channel.bit_count() == 1
             and self.input_dilation == (1, 1)
             and max(self.kernel) <= 64
             and self.cells * self.element_bytes <= self.lanes
@@ -103,7 +109,7 @@ class Reduction:
     def blocks(self, cell_group):
         """The blocks of a cell group, in order."""
         if self.depthwise:
-            return depthwise_blocks(self, channel=cell_group)
+            return depthwise_blocks(self, channel=cell_group // self.outputs_of_channel)
         if self.packed:
             return packed_blocks(self)
         first = cell_group * self.cells

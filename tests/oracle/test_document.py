@@ -217,17 +217,22 @@ def test_depthwise_text():
         ((3, 0, 40, 41), (4, 0, 40, 41), (5, 0, 40, 41)),
     ]
     assert [len(b) for b in Reduction(kernel=(5, 5), **base).blocks(0)] == [25]
+    four = Reduction(kernel=(1, 2), **base | dict(out_channels=384))
+    assert [four.blocks(four.cell_group(o)) for o in (3, 4)] == [[((0, 0, c, c + 1), (0, 1, c, c + 1))] for c in (0, 1)]
     seven = Reduction(kernel=(7, 7), **base)
     corners = [(b[0][:2], b[-1][:2]) for b in seven.blocks(0)]
     assert corners == [((0, 0), (3, 3)), ((0, 4), (3, 6)), ((4, 0), (6, 3)), ((4, 4), (6, 6))]
-    for same in (dict(stride=(2, 1)), dict(stride=(1, 3)), dict(dilation=(1, 2)), dict(kernel=(64, 1))):
+    outputs = [dict(out_channels=96 * 2**k) for k in range(6)]
+    for same in (dict(stride=(2, 1)), dict(stride=(1, 3)), dict(dilation=(1, 2)), dict(kernel=(64, 1)), *outputs):
         assert Reduction(**dict(kernel=(1, 1)) | base | same).depthwise
     for other in (
         dict(kernel=(1, 65)),
         dict(input_dilation=(2, 1)),
         dict(cells=33),
         dict(groups=48),
-        dict(out_channels=192),
+        dict(out_channels=288),
+        dict(out_channels=96 * 64),
+        dict(out_channels=192, cells=31),
         dict(channels=1, out_channels=1, groups=1),
     ):
         assert not Reduction(**dict(kernel=(3, 3)) | base | other).depthwise

@@ -71,7 +71,8 @@ def convolutions(draw):
     groups = draw(st.sampled_from((1, 1, 1, 2, 3)))
     channels, outputs = groups * draw(st.integers(1, 9)), groups * draw(st.integers(1, 8))
     if draw(st.integers(0, 3)) == 0:  # depthwise
-        channels = outputs = groups = draw(st.integers(2, 12))
+        channels = groups = draw(st.integers(2, 12))
+        outputs = channels * draw(st.sampled_from((1, 1, 2, 3, 4)))
     kernel = draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
     options = dict(
         stride=draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),

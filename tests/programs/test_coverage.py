@@ -11,7 +11,7 @@ from bench.programs import program
 
 from .draw import FIRST_OF_DAY
 
-COUNT, LEAST, FEATURES = 1000, 2, 28
+COUNT, LEAST, FEATURES = 1000, 2, 30
 FP16 = layout.enum("DTYPE", "FP16")
 
 
@@ -60,6 +60,10 @@ def depthwise_features(f):
         yield "a window as narrow as the kernel"
     if not f["first"]:
         yield "depthwise sums on top of others"
+    if f["repeat_log2"] == 1:
+        yield "a window's element for two cells"
+    if f["repeat_log2"] > 2:
+        yield "a window's element for eight cells and more"
     if f["ox"] < 0 and f["oy"] < 0 and f["lim_x"] and f["lim_y"]:
         yield "a window with a corner of padding"
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of depthwise convolutions are depthwise convolutions: bit for bit those of the oracle, in few cycles."""
+"""Gradients of depthwise convolutions are depthwise convolutions, and layers with several outputs a channel: bit for
+bit those of the oracle, in few cycles."""
 
 import random
 import struct
@@ -91,6 +92,24 @@ def test_gradients_equal_the_oracle_bit_for_bit(case):
         assert torch.equal(gx, turned)
 
 
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("channels, each", [(2, 2), (16, 2), (17, 2), (5, 4), (9, 8), (3, 32), (5, 3), (2, 64)])
+def test_several_outputs_of_a_channel(channels, each, last):
+    """As the oracle's, also where they are no window's: 3 and 64."""
+    layout = torch.channels_last if last else torch.contiguous_format
+    x = torch.randn(2, channels, 5, 6).contiguous(memory_format=layout)
+    w, b = torch.randn(channels * each, 1, 3, 2), torch.randn(channels * each)
+    y = F.conv2d(x.to("presil"), w.to("presil"), b.to("presil"), padding=1, groups=channels).cpu()
+    bare = F.conv2d(x.to("presil"), w.to("presil"), padding=1, groups=channels).cpu()
+    edges = dict(stride=(1, 1), dilation=(1, 1), padding=((1, 1), (1, 1)))
+    assert torch.equal(bare, conv(x, w, channels, **edges))
+    assert torch.equal(y, bare + b[None, :, None, None])
+    g = torch.randn(y.shape).contiguous(memory_format=layout)
+    _, gw = gradients(x, w, g, padding=1)
+    for k in range(each):
+        assert torch.equal(gw[k::each], weight_gradient(x, g[:, k::each], (3, 2), (1, 1), (1, 1), (1, 1)))
+
+
 BITS = {torch.float32: 2**-22, torch.bfloat16: 2**-8, torch.float16: 2**-11}
 
 
@@ -98,7 +117,7 @@ BITS = {torch.float32: 2**-22, torch.bfloat16: 2**-8, torch.float16: 2**-11}
 def test_random_layers(seed):
     r = random.Random(f"depthwise {seed}")
     torch.manual_seed(seed)
-    dtype, outputs, transposed = r.choice([*BITS]), r.choice((1, 1, 2, 3)), r.random() < 0.25
+    dtype, outputs, transposed = r.choice([*BITS]), r.choice((1, 1, 2, 3, 4)), r.random() < 0.25
     channels, images = r.choice((2, 5, 8, 31, 32, 33, 64, 70)), r.choice((1, 1, 2))
     kernel = (r.choice((1, 2, 3, 5, 7)), r.choice((1, 3, 4)))
     args = dict(stride=(r.choice((1, 1, 2, 3)), r.choice((1, 2))), dilation=(r.choice((1, 1, 2)), r.choice((1, 1, 3))))
@@ -140,9 +159,10 @@ def test_every_product_is_done_once():
 
 def test_rtl_equals_twin(verify):
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        for kwargs in (dict(padding=1), dict(stride=2, padding=1), dict(dilation=2)):
+        for kwargs in (dict(padding=1), dict(stride=2, padding=1), dict(dilation=2), dict(each=2), dict(each=4)):
+            each = kwargs.pop("each", 1)
             for last in (False, True):
-                x, w = torch.randn(2, 36, 9, 35, dtype=dtype), torch.randn(36, 1, 3, 3, dtype=dtype)
+                x, w = torch.randn(2, 36, 9, 35, dtype=dtype), torch.randn(each * 36, 1, 3, 3, dtype=dtype)
                 if last:
                     x, w = (t.contiguous(memory_format=torch.channels_last) for t in (x, w))
                 gradients(

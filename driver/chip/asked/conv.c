@@ -70,7 +70,8 @@ static int layout_of_view(const presil_chip *chip, const presil_conv2d_desc *d, 
                                    .shape = {k->shape[0], k->shape[3], k->shape[1], k->shape[2]},
                                    .dilation = {d->dilation[0], d->dilation[1]},
                                    .input_dilation = {d->input_dilation[0], d->input_dilation[1]}};
-    chip_layout_view(chip, &w, l);
+    const bool even = !d->group_stride || d->group_stride == k->shape[0] / groups * k->stride[0];
+    chip_layout_view(chip, &w, even, l);
     return PRESIL_OK;
 }
 
@@ -112,6 +113,7 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
     p->fp16 = l->fp16;
     p->absent = l->absent;
     p->depthwise = l->depthwise;
+    if (l->depthwise) p->repeat_log2 = (uint32_t)__builtin_ctzll((uint64_t)l->group_outputs);
     p->pieces_y = (chip_kernel_axis_pieces){l->grid_y, (uint32_t)min64(d->stride[0], UINT32_MAX), l->dilation[0] > 1};
     p->pieces_x = (chip_kernel_axis_pieces){l->grid_x, (uint32_t)min64(d->stride[1], UINT32_MAX), l->dilation[1] > 1};
     p->esize = l->esize;

@@ -154,14 +154,19 @@ static bool rows_beyond(const presil_layout *l) {
     return false;
 }
 
-/* A channel for each cell, and kernels whose weights and activations fit the scratchpad uncut. */
+/* A channel for each cell, or for 2^k that follow each other; kernels whose weights and activations fit the scratchpad
+ * uncut. */
 static bool is_depthwise(const presil_layout *l) {
-    const bool alone = l->groups > 1 && l->group_channels == 1 && l->group_outputs == 1;
+    const int64_t each = l->group_outputs;
+    const bool alone =
+        l->groups > 1 && l->group_channels == 1 && each > 0 && !(each & (each - 1)) && l->config.cells % each == 0;
     return alone && l->input_dilation[0] == 1 && l->input_dilation[1] == 1 && l->kernel[0] <= CHIP_DEPTHWISE_KERNEL &&
            l->kernel[1] <= CHIP_DEPTHWISE_KERNEL && l->config.cells * l->esize <= l->config.lanes;
 }
 
-static void layout_init(const presil_chip *chip, const presil_weights_desc *desc, bool may_pack, presil_layout *l) {
+/* even: the groups' kernels are as far apart as those of one group. */
+static void layout_init(const presil_chip *chip, const presil_weights_desc *desc, bool may_pack, bool even,
+                        presil_layout *l) {
     const presil_config *c = &chip->config;
     memset(l, 0, sizeof *l);
     l->config = *c;
@@ -182,8 +187,8 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
     l->block = c->lanes / l->esize;
     l->fp16 = desc->weight_dtype == PRESIL_FP16;
     l->terms = chip_terms(desc->compute, l->fp16);
-    l->depthwise = is_depthwise(l);
-    if (l->depthwise) l->block = c->cells;
+    l->depthwise = (even || l->group_outputs == 1) && is_depthwise(l);
+    if (l->depthwise) l->block = c->cells / (uint32_t)l->group_outputs;
     uint32_t lanes = l->block;
     l->packed = may_pack && l->groups == 1 && l->dilation[1] == 1 && l->input_dilation[0] == 1 &&
                 l->input_dilation[1] == 1 && l->kernel[0] * l->kernel[1] > 1 &&
@@ -215,10 +220,10 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
 }
 
 void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *l) {
-    layout_init(chip, desc, true, l);
+    layout_init(chip, desc, true, true, l);
 }
-void chip_layout_view(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *l) {
-    layout_init(chip, desc, false, l);
+void chip_layout_view(const presil_chip *chip, const presil_weights_desc *desc, bool even, presil_layout *l) {
+    layout_init(chip, desc, false, even, l);
 }
 
 int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes,
@@ -294,7 +299,7 @@ static void weight_terms(const presil_weights_desc *desc, int64_t at, uint16_t t
 
 /* Depthwise: the words of cell group g, all terms at once. */
 static void pack_depthwise(const presil_layout *l, const presil_weights_desc *desc, uint32_t g, uint8_t *to) {
-    const int64_t o0 = (int64_t)g * l->block, outputs = min64(l->block, l->out_channels - o0);
+    const int64_t o0 = (int64_t)g * l->config.cells, outputs = min64(l->config.cells, l->out_channels - o0);
     for (uint32_t ky = 0; ky < l->grid_y; ky++) {
         for (uint32_t kx = 0; kx < l->grid_x; kx++) {
             uint8_t *word = to + ((size_t)ky * l->grid_x + kx) * l->config.word_bytes;

@@ -28,7 +28,8 @@ bool chip_next_piece(const chip_kernel_axis_pieces *axis, const chip_piece *befo
 
 /* The image in DRAM: parameters of every cell group (bias words, scale words), then for each term the weight blocks of
  * every cell group: [group][channel block][kernel row][kernel column][cell], one scratchpad word each (docs/numerics.md
- * 5, docs/isa.md 5). Depthwise: [group][kernel row][kernel column], a word each, with a weight of every cell. */
+ * 5, docs/isa.md 5). Depthwise: [group][kernel row][kernel column], a word each, with a weight of every cell; `block`
+ * channels for the cells of a group. */
 struct presil_layout {
     presil_config config;
     uint32_t compute, groups;
@@ -56,8 +57,9 @@ uint64_t chip_layout_group_words(const presil_layout *layout, uint32_t g);
 /* Words of a cell group's blocks before its block (or run) cb, counted from its first. */
 uint64_t chip_layout_words_before(const presil_layout *layout, uint32_t cb);
 void chip_layout_init(const presil_chip *chip, const presil_weights_desc *desc, presil_layout *layout);
-void chip_layout_view(const presil_chip *chip, const presil_weights_desc *desc,
-                      presil_layout *layout); /* for a kernel by view: never packed */
+void chip_layout_view(const presil_chip *chip, const presil_weights_desc *desc, bool even,
+                      presil_layout *layout); /* for a kernel by view: never packed. even: its groups are as far
+                                                 apart as its outputs say */
 int chip_layout(const presil_chip *chip, const presil_weights_desc *desc, presil_layout **out, uint64_t *bytes,
                 presil_error_buffer *error);
 int chip_pack(const presil_chip *chip, const presil_layout *layout, const presil_weights_desc *desc, void *to,
@@ -101,8 +103,9 @@ typedef struct {
     const presil_config *config;
     bool floats, fp16;    /* products of floats, 16 bits each in the scratchpad: fp16, else bf16 */
     bool absent, convert; /* convert: fp32 in memory, bf16 terms in the scratchpad */
-    bool depthwise;       /* a channel for each cell: MATRIX walks windows */
-    bool phased;          /* the input is dilated, and done phase by phase */
+    bool depthwise;       /* a channel for each cell, or 2^repeat_log2 cells: MATRIX walks windows */
+    uint32_t repeat_log2;
+    bool phased; /* the input is dilated, and done phase by phase */
     chip_phase_axis phase_y, phase_x;
     chip_kernel_axis_pieces pieces_y, pieces_x;
     uint32_t esize, block;               /* scratchpad bytes of an element, elements of a block */

@@ -252,6 +252,9 @@ static void load_groups(chip_nest_state *s, chip_nest_slot *slot, const wgt_plac
     }
 }
 
+/* Depthwise: from a cell's kernel to the next one's. */
+static int64_t kernels_apart(const chip_problem *p) { return p->repeat_log2 ? p->wgt_so : p->wgt_sg; }
+
 /* Depthwise: a word for each kernel position, a cell's weight in each element. Channels follow each other: a row for
  * each position. */
 static void load_channel_rows(chip_nest_state *s, chip_nest_slot *slot, const wgt_place *at, const chip_nest_part *part,
@@ -278,7 +281,8 @@ static void load_channels(chip_nest_state *s, chip_nest_slot *slot, const wgt_pl
                           uint32_t term) {
     const chip_problem *p = s->p;
     const int64_t e = p->wgt_esize, word = p->config->word_bytes, most = word * (p->wgt_convert ? 2 : 1) / e,
-                  sx = part->nkx > 1 ? p->wgt_sx : e, sy = part->nky > 1 ? p->wgt_sy : part->nkx * sx;
+                  apart = kernels_apart(p), sx = part->nkx > 1 ? p->wgt_sx : e,
+                  sy = part->nky > 1 ? p->wgt_sy : part->nkx * sx;
     const bool row = (sx == e || sx == -e) && part->nkx <= most,
                whole = row && sy == part->nkx * sx && (int64_t)part->nky * part->nkx <= most;
     const int64_t columns = whole ? (int64_t)part->nky * part->nkx
@@ -286,12 +290,12 @@ static void load_channels(chip_nest_state *s, chip_nest_slot *slot, const wgt_pl
                                   : 1,
                   down = sx < 0 ? columns - 1 : 0;
     chip_load_shape l = {.addr = p->wgt_base +
-                                 (uint64_t)(at->o * p->wgt_sg + part->ky * p->wgt_sy + part->kx * p->wgt_sx - down * e),
+                                 (uint64_t)(at->o * apart + part->ky * p->wgt_sy + part->kx * p->wgt_sx - down * e),
                          .row_bytes = columns * e,
                          .chunk_bytes = columns * e,
                          .word_bytes = columns * e,
                          .n = {1, at->valid, row ? 1 : part->nkx, whole ? 1 : part->nky},
-                         .ds = {0, p->wgt_sg, row ? 0 : sx, whole ? 0 : sy},
+                         .ds = {0, apart, row ? 0 : sx, whole ? 0 : sy},
                          .esize = p->wgt_esize,
                          .conv = conv_of(p->wgt_convert, term),
                          .transpose = 1,
@@ -317,7 +321,7 @@ void chip_nest_load_wgt(chip_nest_state *s, chip_nest_slot *slot, uint32_t g, in
     case WGT_COLUMNS: load_columns(s, slot, &at, part, term); break;
     case WGT_GROUPS: load_groups(s, slot, &at, part, term); break;
     case WGT_CHANNELS:
-        if (s->p->wgt_sg == s->p->wgt_esize)
+        if (kernels_apart(s->p) == s->p->wgt_esize)
             load_channel_rows(s, slot, &at, part, term);
         else
             load_channels(s, slot, &at, part, term);

@@ -89,7 +89,7 @@ def field_errors(r, c, op):
         out += [{"clamp_lo": r.randint(1, 0x7FFFFF)}, {"clamp_hi": 0x80000001}] if f["clamp_en"] else []
         out += [{"acc_base": v} for v in (c.acc_rows - f["rows"] + 1, 0xFFFF)] + [{"rows": 0xFFFF}]
     later = later_errors(r, op.kind)
-    return zeros, out, later, depthwise_errors(r, f) if op.kind == "MATRIX" else []
+    return zeros, out, later, depthwise_errors(r, c, f) if op.kind == "MATRIX" else []
 
 
 def later_errors(r, kind):
@@ -100,16 +100,18 @@ def later_errors(r, kind):
     return [{name: int32 if name != "conv" and code == fp16 else code} for name, code in drawn]
 
 
-def depthwise_errors(r, f):
-    """Changes of a MATRIX that make a wrong one with `depthwise`."""
+def depthwise_errors(r, c, f):
+    """Changes of a MATRIX that make a wrong one with `depthwise`, or that only such a one may have."""
     if not f.get("depthwise"):
+        alone = [{"repeat_log2": r.randint(1, 7)}]
         broken = max(f["kx"], f["ky"]) > 5 or (f["ncb"], f["idx"], f["idy"]) != (1, 1, 1)
         strides = [(f["sx"], f["dx"]), (f["sy"], f["dy"])]
-        return [{"depthwise": 1}] if broken or any(s not in (d, 2 * d) for s, d in strides) else []
+        return alone + ([{"depthwise": 1}] if broken or any(s not in (d, 2 * d) for s, d in strides) else [])
     out = [{name: v} for name in ("kx", "ky") for v in (6, r.randint(6, 255))]
     out += [{name: v} for name in ("ncb", "idx", "idy") for v in (2, r.randint(2, 255))]
     out += [{f"d{a}": 0} for a in "xy"] + [{f"s{a}": 2 * f[f"d{a}"] + 1} for a in "xy" if f[f"d{a}"] < 1 << 15]
     out += [{f"d{a}": f[f"s{a}"] + 1} for a in "xy" if f[f"s{a}"] < 65535]
+    out += [{"repeat_log2": v} for v in range(c.cells.bit_length(), 8)]
     return out + [{"nx": 64, "ny": 1, "acc_base": 0, "kx": r.choice((2, 5))}]  # a row of more than 64 positions
 
 

@@ -25,7 +25,7 @@ class Writer:
     back, so that after an error every byte has either its old value or its new one."""
 
     def __init__(self, r, config, modes, types, plain=False):
-        """modes: decides which MATRIXes are depthwise, and draws them. types: decides what is fp16."""
+        """modes: decides which MATRIXes are depthwise, and draws them. types: decides what is fp16, and repeat_log2."""
         self.r, self.c, self.modes, self.types, self.plain = r, config, modes, types, plain
         self.guard, self.order, self.regions, self.rows = Guard(r), [], [], {0: set(), 1: set()}
         self.loads, self.stores = Loads(r, config), Stores(r, config)
@@ -34,7 +34,7 @@ class Writer:
     def put(self, op):
         if op is None:
             return False
-        compute.other_half(self.types, op)
+        compute.other_half(self.types, self.c, op)
         self.guard.add(op)
         self.order.append(op)
         return True

@@ -2,6 +2,7 @@
 // The gradient of a depthwise kernel: a channel meets its own gradient alone, so the input is convolved with that as
 // the kernel, depthwise too (docs/numerics.md 5). One launch for each image and for each block of the gradient.
 #include "ops/conv.h"
+#include "runtime/device.h"
 
 #include <algorithm>
 
@@ -13,17 +14,26 @@ using at::Tensor;
 constexpr int64_t kReach = 32;  // input rows and columns that a block of the gradient lies on: part of the contract
 
 // A block of one image's gradient, seen as kernels: outputs, rows, columns, inputs of a group.
-KernelView block_of(const Tensor& grad, int64_t image, std::array<int64_t, 2> at, std::array<int64_t, 2> size) {
+KernelView block_of(const Tensor& grad, int64_t groups, int64_t image, std::array<int64_t, 2> at,
+                    std::array<int64_t, 2> size) {
   KernelView k;
   k.storage = grad;
   k.at = grad.storage_offset() + image * grad.stride(0) + at[0] * grad.stride(2) + at[1] * grad.stride(3);
   k.shape = {grad.size(1), size[0], size[1], 1};
   k.stride = {grad.stride(1), grad.stride(2), grad.stride(3), 1};
-  k.group_stride = grad.stride(1);
+  k.group_stride = grad.size(1) / groups * grad.stride(1);
   return k;
 }
 
-// Of outputs that have a channel each.
+// Whether a convolution whose channels have `times` outputs each is a depthwise one on this chip (docs/numerics.md 5).
+bool is_one_convolution(int64_t times, const Tensor& like) {
+  presil_device_info info{};
+  info.size = sizeof info;
+  check(presil_device_get_info(device(like.device().index()), &info), "reading device properties");
+  return times == 1 || ((times & (times - 1)) == 0 && info.cells && info.cells % times == 0);
+}
+
+// Of outputs of which channels have one each, or as many as one convolution may.
 bool enqueue(const char* label, const Tensor& input, const Tensor& grad, const Tensor& out, const ConvArguments& a,
              const Tensor& residual) {
   std::array<int64_t, 2> block, size{grad.size(2), grad.size(3)};
@@ -48,8 +58,8 @@ bool enqueue(const char* label, const Tensor& input, const Tensor& grad, const T
           g.padding[i] = a.padding[i] - at[i] * a.stride[i];
         }
         const Tensor& target = ++number == launches ? out : room;
-        if (!chip_conv2d(label, input.narrow(0, n, 1), block_of(grad, n, at, count), a.compute, pixels(target), g,
-                         {pixels(sum)}))
+        if (!chip_conv2d(label, input.narrow(0, n, 1), block_of(grad, a.groups, n, at, count), a.compute,
+                         pixels(target), g, {pixels(sum)}))
           return false;
         sum = room;
       }
@@ -65,9 +75,10 @@ bool is_depthwise(const Tensor& input, const Tensor& grad, const ConvArguments& 
 bool chip_depthwise_weight_gradient(const char* label, const Tensor& input, const Tensor& grad, const Tensor& out,
                                     const ConvArguments& a, const Tensor& residual) {
   const int64_t times = grad.size(1) / a.groups;  // outputs of a channel
+  if (is_one_convolution(times, grad)) return enqueue(label, input, grad, out, a, residual);
   for (int64_t k = 0; k < times; k++) {
     const auto own = [&](const Tensor& t, int64_t dim) {
-      return times > 1 && t.defined() ? t.slice(dim, k, t.size(dim), times) : t;
+      return t.defined() ? t.slice(dim, k, t.size(dim), times) : t;
     };
     if (!enqueue(label, input, own(grad, 1), own(out, 0), a, own(residual, 0))) return false;
   }
