@@ -162,111 +162,115 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   assign adv = run_valid && (!row_valid || row_take);
   assign set_load = set_ready && (!run_valid || (adv && desc_end));
 
-  // No register is read behind an assignment to it in the text, here and elsewhere: a simulator
-  // would keep a shadow copy of it.
-  always_ff @(posedge clk) begin
-    logic [31:0] next;
+  // ---- the walk: output columns and rows, kernel columns and rows, channel blocks
+  // A step of a position, as quotient and remainder by the dilation d.
+  function automatic logic [40:0] stepped(input logic [31:0] q, input logic [8:0] r,
+      input logic [31:0] step_q, input logic [8:0] step_r, input logic [7:0] d);
     logic [8:0] sum;
     logic carry;
-    if (adv) begin
-      row_valid <= 1'b1;
-      row_addr <= cb_addr + xq[15:0] * x_stride + yq[15:0] * y_stride;
-      row_pad <= !(xq < {16'd0, lim_x} && yq < {16'd0, lim_y} && xr == 9'd0 && yr == 9'd0);
-      row_pad_byte <= pad;
-      row_acc <= acc;
-      row_end <= blk_end;
-      row_last <= desc_end;
-      row_first <= first && cb == 16'd0 && ky == 8'd0 && kx == 8'd0;
-      row_half <= half;
-      row_float <= floats;
-      row_fp16 <= fp16;
-      row_skip <= skip;
-      row_depthwise <= depthwise;
-      row_emit <= emit;
-      row_repeat <= times;
-      row_x <= x[5:0];
-      row_kx <= wx;
-      row_ky <= wy;
-      row_index <= id;
-    end else if (row_take) begin
-      row_valid <= 1'b0;
-    end
+    sum = r + step_r;
+    carry = sum >= {1'b0, d};
+    return {q + step_q + {31'd0, carry}, carry ? (sum - {1'b0, d}) : sum};
+  endfunction
 
-    if (adv) begin
-      if (desc_end) run_valid <= 1'b0;
-      acc <= blk_end ? acc_base : (acc + {{($bits(acc)-1){1'b0}}, emit});
-      if (!end_x) begin
-        x <= x + 16'd1;
-        sum = xr + step_xr;
-        carry = sum >= {1'b0, idx};
-        xq <= xq + step_xq + {31'd0, carry};
-        xr <= carry ? (sum - {1'b0, idx}) : sum;
+  // The process's parts, a screen each. No register is read behind an assignment to it in the text,
+  // here and elsewhere: a simulator would keep a shadow copy of it, as it would for parts that are
+  // processes.
+  function automatic void put_row();
+    row_addr <= cb_addr + xq[15:0] * x_stride + yq[15:0] * y_stride;
+    row_pad <= !(xq < {16'd0, lim_x} && yq < {16'd0, lim_y} && xr == 9'd0 && yr == 9'd0);
+    row_pad_byte <= pad;
+    row_acc <= acc;
+    row_end <= blk_end;
+    row_last <= desc_end;
+    row_first <= first && cb == 16'd0 && ky == 8'd0 && kx == 8'd0;
+    row_half <= half;
+    row_float <= floats;
+    row_fp16 <= fp16;
+    row_skip <= skip;
+    row_depthwise <= depthwise;
+    row_emit <= emit;
+    row_repeat <= times;
+    row_x <= x[5:0];
+    row_kx <= wx;
+    row_ky <= wy;
+    row_index <= id;
+  endfunction
+
+  function automatic void step();
+    logic [31:0] q;
+    logic [8:0] r;
+    acc <= blk_end ? acc_base : (acc + {{($bits(acc)-1){1'b0}}, emit});
+    if (!end_x) begin
+      x <= x + 16'd1;
+      {xq, xr} <= stepped(xq, xr, step_xq, step_xr, idx);
+    end else begin
+      x <= 16'd0;
+      xq <= kxq; xr <= kxr;
+      if (!end_y) begin
+        y <= y + 16'd1;
+        {yq, yr} <= stepped(yq, yr, step_yq, step_yr, idy);
       end else begin
-        x <= 16'd0;
-        xq <= kxq;
-        xr <= kxr;
-        if (!end_y) begin
-          y <= y + 16'd1;
-          sum = yr + step_yr;
-          carry = sum >= {1'b0, idy};
-          yq <= yq + step_yq + {31'd0, carry};
-          yr <= carry ? (sum - {1'b0, idy}) : sum;
+        y <= 16'd0;
+        yq <= kyq; yr <= kyr;
+        if (!end_kx) begin
+          kx <= kx + 8'd1;
+          {q, r} = stepped(kxq, kxr, kern_xq, kern_xr, idx);
+          xq <= q; kxq <= q; xr <= r; kxr <= r;
         end else begin
-          y <= 16'd0;
-          yq <= kyq;
-          yr <= kyr;
-          if (!end_kx) begin
-            kx <= kx + 8'd1;
-            sum = kxr + kern_xr;
-            carry = sum >= {1'b0, idx};
-            next = kxq + kern_xq + {31'd0, carry};
-            sum = carry ? (sum - {1'b0, idx}) : sum;
-            xq <= next; kxq <= next;
-            xr <= sum; kxr <= sum;
+          kx <= 8'd0;
+          kxq <= org_xq; kxr <= org_xr; xq <= org_xq; xr <= org_xr;
+          if (!end_ky) begin
+            ky <= ky + 8'd1;
+            {q, r} = stepped(kyq, kyr, kern_yq, kern_yr, idy);
+            yq <= q; kyq <= q; yr <= r; kyr <= r;
           end else begin
-            kx <= 8'd0;
-            kxq <= org_xq; kxr <= org_xr; xq <= org_xq; xr <= org_xr;
-            if (!end_ky) begin
-              ky <= ky + 8'd1;
-              sum = kyr + kern_yr;
-              carry = sum >= {1'b0, idy};
-              next = kyq + kern_yq + {31'd0, carry};
-              sum = carry ? (sum - {1'b0, idy}) : sum;
-              yq <= next; kyq <= next;
-              yr <= sum; kyr <= sum;
-            end else begin
-              ky <= 8'd0;
-              kyq <= org_yq; kyr <= org_yr; yq <= org_yq; yr <= org_yr;
-              cb <= cb + 16'd1;
-              cb_addr <= cb_addr + cb_stride;
-            end
+            ky <= 8'd0;
+            kyq <= org_yq; kyr <= org_yr; yq <= org_yq; yr <= org_yr;
+            cb <= cb + 16'd1;
+            cb_addr <= cb_addr + cb_stride;
           end
         end
       end
     end
+  endfunction
+
+  function automatic void start();
+    logic [31:0] q;
+    logic [8:0] r;
+    nx <= s_nx; ny <= s_ny; kxn <= s_kx; kyn <= s_ky; ncb <= s_ncb; lim_x <= s_lim_x;
+    lim_y <= s_lim_y;
+    x_stride <= s_x_stride; y_stride <= s_y_stride; cb_stride <= s_cb_stride;
+    acc_base <= s_acc_base;
+    idx <= s_idx; idy <= s_idy; pad <= s_pad; floats <= s_float; fp16 <= s_fp16;
+    first <= s_first; half <= s_half; skip <= s_skip;
+    depthwise <= s_depthwise; two_x <= s_two_x; two_y <= s_two_y; wx <= s_wx; wy <= s_wy;
+    times <= s_repeat;
+    id <= s_index;
+    step_xq <= {16'd0, quo[1]}; step_xr <= rem[1]; kern_xq <= {16'd0, quo[2]}; kern_xr <= rem[2];
+    step_yq <= {16'd0, quo[4]}; step_yr <= rem[4]; kern_yq <= {16'd0, quo[5]}; kern_yr <= rem[5];
+    q = origin_quo(quo[0], rem[0], neg_x);
+    r = origin_rem(rem[0], s_idx, neg_x);
+    org_xq <= q; xq <= q; kxq <= q; org_xr <= r; xr <= r; kxr <= r;
+    q = origin_quo(quo[3], rem[3], neg_y);
+    r = origin_rem(rem[3], s_idy, neg_y);
+    org_yq <= q; yq <= q; kyq <= q; org_yr <= r; yr <= r; kyr <= r;
+    x <= 16'd0; y <= 16'd0; kx <= 8'd0; ky <= 8'd0; cb <= 16'd0;
+    cb_addr <= s_act_base; acc <= s_acc_base;
+  endfunction
+
+  always_ff @(posedge clk) begin
+    if (adv) begin
+      row_valid <= 1'b1;
+      put_row();
+      if (desc_end) run_valid <= 1'b0;
+      step();
+    end else if (row_take) begin
+      row_valid <= 1'b0;
+    end
     if (set_load) begin
       run_valid <= 1'b1;
-      nx <= s_nx; ny <= s_ny; kxn <= s_kx; kyn <= s_ky; ncb <= s_ncb; lim_x <= s_lim_x;
-      lim_y <= s_lim_y;
-      x_stride <= s_x_stride; y_stride <= s_y_stride; cb_stride <= s_cb_stride;
-      acc_base <= s_acc_base;
-      idx <= s_idx; idy <= s_idy; pad <= s_pad; floats <= s_float; fp16 <= s_fp16;
-      first <= s_first; half <= s_half; skip <= s_skip;
-      depthwise <= s_depthwise; two_x <= s_two_x; two_y <= s_two_y; wx <= s_wx; wy <= s_wy;
-      times <= s_repeat;
-      id <= s_index;
-      step_xq <= {16'd0, quo[1]}; step_xr <= rem[1]; kern_xq <= {16'd0, quo[2]}; kern_xr <= rem[2];
-      step_yq <= {16'd0, quo[4]}; step_yr <= rem[4]; kern_yq <= {16'd0, quo[5]}; kern_yr <= rem[5];
-      next = origin_quo(quo[0], rem[0], neg_x);
-      sum = origin_rem(rem[0], s_idx, neg_x);
-      org_xq <= next; xq <= next; kxq <= next;
-      org_xr <= sum; xr <= sum; kxr <= sum;
-      next = origin_quo(quo[3], rem[3], neg_y);
-      sum = origin_rem(rem[3], s_idy, neg_y);
-      org_yq <= next; yq <= next; kyq <= next;
-      org_yr <= sum; yr <= sum; kyr <= sum;
-      x <= 16'd0; y <= 16'd0; kx <= 8'd0; ky <= 8'd0; cb <= 16'd0;
-      cb_addr <= s_act_base; acc <= s_acc_base;
+      start();
     end
     if (rst) begin
       run_valid <= 1'b0;

@@ -592,81 +592,83 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
   assign acc_raddr = addr2;
   assign busy = v1 || v2 || v3 || acc_we;
 
+  // ---- the stages, as parts of one process
+  function automatic void take_weights();
+    if (wgt_fp16 && wgt_absent)
+      wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set])
+          || (!wgt_skip && special(present(), 1'b1));
+    else if (wgt_float)
+      wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set])
+          || (!wgt_skip && special(wgt_data, wgt_fp16));
+    if (wgt_depthwise) put_lane();
+    else if (!wgt_float) put_int8();
+    else if (wgt_fp16) put_fp16();
+    else put_bf16();
+  endfunction
+
+  function automatic void take_row();
+    depthwise1 <= row_depthwise; pad1 <= row_pad; kx1 <= row_kx; ky1 <= row_ky;
+    fp1 <= row_float; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half;
+    addr1 <= row_acc;
+    if (row_float) begin
+      if (row_depthwise) tops1 <= window_tops();
+      else tops1 <= row_tops();
+    end
+  endfunction
+
+  function automatic void dot();
+    fp2 <= fp1; first2 <= first1; last2 <= last1; half2 <= half1; addr2 <= addr1;
+    special2 <= fp1 && (special1 || wspecial[set1]);
+    if (!fp1) begin
+      if (depthwise1) dots8 <= window_int8();
+      else dots8 <= dot_int8();
+    end else if (depthwise1) begin
+      dots_fp <= window_float();
+      if (special1 || wspecial[set1]) specials <= window_special();
+    end else begin
+      if (pad1) dots_fp <= nothing();
+      else dots_fp <= dot_float();
+      if (rspecial || wspecial[set1]) specials <= dot_special();
+    end
+  endfunction
+
+  function automatic void value();
+    logic again;                                       // its row is written in this cycle
+    again = acc_we && acc_waddr == addr2 && acc_whalf == half2;
+    if (again) copy <= acc_wdata;
+    forward3 <= v3 && addr3 == addr2 && half3 == half2;
+    copied3 <= again;
+    fp3 <= fp2; first3 <= first2; last3 <= last2; half3 <= half2; addr3 <= addr2;
+    if (special2) vals <= value_special();
+    else if (fp2) vals <= value_float();
+    else vals <= dots8;
+  endfunction
+
+  function automatic void accumulate();
+    acc_whalf <= half3; acc_waddr <= addr3; acc_wlast <= last3;
+    if (first3) begin
+      if (fp3) acc_wdata <= fp_first();
+      else acc_wdata <= vals;
+    end else if (forward3 || copied3) begin
+      acc_wdata <= row_again();
+    end else begin
+      if (fp3) acc_wdata <= fp_next();
+      else acc_wdata <= int_next();
+    end
+  endfunction
+
   // the last stage first: no register is read behind an assignment to it
   always_ff @(posedge clk) begin
-    logic again;
-    automatic cells_t sums;
-    again = acc_we && acc_waddr == addr2 && acc_whalf == half2;
-    if (v3 && (forward3 || copied3)) sums = row_again();
-    if (v2 && again) copy <= acc_wdata;
     acc_we <= v3;
-    if (v3) begin
-      acc_whalf <= half3; acc_waddr <= addr3; acc_wlast <= last3;
-      if (first3) begin
-        if (fp3) acc_wdata <= fp_first();
-        else acc_wdata <= vals;
-      end else if (forward3 || copied3) begin
-        acc_wdata <= sums;
-      end else begin
-        if (fp3) acc_wdata <= fp_next();
-        else acc_wdata <= int_next();
-      end
-    end
-    if (v2) begin
-      forward3 <= v3 && addr3 == addr2 && half3 == half2;
-      copied3 <= again;
-      fp3 <= fp2; first3 <= first2; last3 <= last2; half3 <= half2; addr3 <= addr2;
-      if (special2) vals <= value_special();
-      else if (fp2) vals <= value_float();
-      else vals <= dots8;
-    end
+    if (v3) accumulate();
+    if (v2) value();
     v3 <= v2;
-    if (v1) begin
-      fp2 <= fp1; first2 <= first1; last2 <= last1; half2 <= half1; addr2 <= addr1;
-      special2 <= fp1 && (special1 || wspecial[set1]);
-      if (depthwise1) begin
-        if (fp1) begin
-          dots_fp <= window_float();
-          if (special1 || wspecial[set1]) specials <= window_special();
-        end else begin
-          dots8 <= window_int8();
-        end
-      end else if (fp1) begin
-        if (pad1) dots_fp <= nothing();
-        else dots_fp <= dot_float();
-        if (rspecial || wspecial[set1]) specials <= dot_special();
-      end else begin
-        dots8 <= dot_int8();
-      end
-    end
+    if (v1) dot();
     v2 <= v1;
-    if (row_valid && row_emit) begin
-      depthwise1 <= row_depthwise; pad1 <= row_pad; kx1 <= row_kx; ky1 <= row_ky;
-      fp1 <= row_float; set1 <= row_set; first1 <= row_first; last1 <= row_last; half1 <= row_half;
-      addr1 <= row_acc;
-      if (row_float) begin
-        if (row_depthwise) tops1 <= window_tops();
-        else tops1 <= row_tops();
-      end
-    end
+    if (row_valid && row_emit) take_row();
     v1 <= row_valid && row_emit;
     if (row_valid && row_depthwise) slide();
-    if (wgt_valid) begin
-      if (wgt_fp16 && wgt_absent)
-        wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set])
-            || (!wgt_skip && special(present(), 1'b1));
-      else if (wgt_float)
-        wspecial[wgt_set] <= (!wgt_first && wspecial[wgt_set])
-            || (!wgt_skip && special(wgt_data, wgt_fp16));
-      if (wgt_depthwise) begin
-        put_lane();
-      end else if (!wgt_float) begin
-        put_int8();
-      end else begin
-        if (wgt_fp16) put_fp16();
-        else put_bf16();
-      end
-    end
+    if (wgt_valid) take_weights();
     if (rst) begin
       v1 <= 1'b0; v2 <= 1'b0; v3 <= 1'b0; acc_we <= 1'b0;
     end

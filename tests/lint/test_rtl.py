@@ -86,3 +86,45 @@ def test_register_page_is_up_to_date(tmp_path):
     assert page.read_text() == (ROOT / "docs" / "registers.md").read_text(), (
         "rtl/generate.py --out build/generated --docs docs/registers.md writes it anew"
     )
+
+
+MOST_LINES = 60  # of a process or a function: a screen
+
+
+def parts(text: str):
+    """(line, lines) of each process and function."""
+    lines = [re.sub(r"//.*", "", line) for line in text.splitlines()]
+    at = 0
+    while at < len(lines):
+        if re.match(r"\s*always_(ff|comb)\b", lines[at]):
+            end = end_of_process(lines, at)
+        elif re.match(r"\s*function\b", lines[at]):
+            end = next(i for i in range(at, len(lines)) if "endfunction" in lines[i])
+        else:
+            at += 1
+            continue
+        yield at + 1, end - at + 1
+        at = end + 1
+
+
+def end_of_process(lines: list, at: int) -> int:
+    """Its last line: where its blocks are closed; or, of a single statement, at the first semicolon."""
+    depth, opened = 0, False
+    for i in range(at, len(lines)):
+        depth += len(re.findall(r"\b(?:begin|case)\b", lines[i])) - len(re.findall(r"\b(?:end|endcase)\b", lines[i]))
+        opened = opened or depth > 0
+        if depth == 0 and (opened or lines[i].rstrip().endswith(";")):
+            return i
+    raise AssertionError(f"a process in line {at + 1} has no end")
+
+
+def test_no_process_is_longer_than_a_screen():
+    found = {path.name: [*parts(path.read_text())] for path in sorted((ROOT / "rtl").glob("*.sv"))}
+    assert sum(map(len, found.values())) > 200
+    long = [f"{name}:{at}: {n} lines" for name, all_ in found.items() for at, n in all_ if n > MOST_LINES]
+    assert not long, "more than a screen in one process or function:\n" + "\n".join(long)
+
+
+def test_lines_of_a_process():
+    text = "always_comb\n  for (;;)\n    a = 1;\nalways_ff @(posedge clk) begin\n  if (b) begin // end\n  end\nend\n"
+    assert [*parts(text + "function f();\nendfunction\n")] == [(1, 3), (4, 4), (8, 2)]
