@@ -83,7 +83,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [3:0]  waiting;
   logic [31:0] goal;                           // tail of the launch that runs
   logic [31:0] rung;                           // tail of the last doorbell
-  logic [31:0] size, ahead, to_end, fetch_count;
+  logic [31:0] size, ahead;
   logic [3:0]  own_code;
   logic [31:0] own_index;
   logic [39:0] own_addr;
@@ -103,25 +103,6 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [3:0]  refused;
   presil_check u_check (.en(state == 2'd1), .desc, .code(refused));
 
-  // ---- fetch --------------------------------------------------------------------------------
-  // up to 8 descriptors, not beyond the tail, the ring's end or 4 KiB (32 descriptors; the base is
-  // 4 KiB-aligned)
-  assign size   = 32'd1 << ring_log2;
-  assign goal   = apart ? ends[first] : ring_tail;
-  assign ahead  = goal - asked;
-  assign to_end = ((ring_log2 < 5'd5) ? size : 32'd32) - (asked
-      & (((ring_log2 < 5'd5) ? size : 32'd32) - 32'd1));
-  always_comb begin
-    fetch_count = 32'd8;
-    if (ahead < fetch_count) fetch_count = ahead;
-    if (to_end < fetch_count) fetch_count = to_end;
-  end
-
-  // the descriptor in decode
-  logic take_now;
-  assign take_now = state == 2'd0 && ring_head != got && busy && !halt;
-  always_ff @(posedge clk) if (take_now) desc <= take(ring_head);
-
   // At once if there is nothing to drain, so that a doorbell written right behind finds head and
   // tail at zero. The engines follow in the next cycle, `halt` with them: none of them starts
   // anything in between.
@@ -132,72 +113,69 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign counting  = busy && !recorded;
   assign clear   = (drained && resetting) || (queue_reset && !busy);
 
-  // Everything that is looked at is looked at first: a register that is read behind an assignment
-  // to it costs Verilator a shadow copy.
+  // Each block looks at registers before it assigns to them, and `stop` stands between blocks that
+  // would look at each other's: a register that is read behind an assignment to it costs Verilator
+  // a shadow copy. What is rare stands under an `if`, which is all that a simulator pays for it.
+  logic stop, rings, adds, full;
+  assign stop  = halt || own_code != ERROR_NONE;  // begin nothing new
+  assign rings = doorbell && !error && !resetting;
+  assign adds  = doorbell && !apart;           // to the launch that runs
+  assign full  = waiting == LAUNCHES;
+
+  // ---- fetch --------------------------------------------------------------------------------
+  assign size  = 32'd1 << ring_log2;
+  assign goal  = apart ? ends[first] : ring_tail;
+  assign ahead = goal - asked;
+
+  function automatic logic [31:0] beats();     // of the burst that is asked for
+    return 32'(fetch_len) + 32'd1;
+  endfunction
+
   always_ff @(posedge clk) begin
-    logic handed, fetch, adds, ask, finished, stopped, recorded_well, over, to_record, more, rings,
-        queues, lost, own, unheard, report;
-    logic [3:0]  code;
-    logic [31:0] code_index, beats;          // beats: of the burst that is asked for
-    logic [39:0] at, code_addr;                // at: 128-byte aligned
-    own      = own_code != ERROR_NONE;
-    adds     = doorbell && !apart;             // to the launch that runs
-    ask      = busy && !halt && !recording && !own && !fetch_valid && ahead != 32'd0 && !adds
-               && asked + fetch_count - ring_head <= SLOTS;
-    fetch    = fetch_valid && fetch_ready;
-    handed   = state == 2'd2 && !halt && !own
-            && (opcode == OP_NOP || (chosen & room) != '0);
-    finished = busy && !halt && !recording && !adds && !launch && !queue_reset && ring_head == goal
-            && !own && fail_code == ERROR_NONE && state == 2'd0 && all_empty && all_idle;
-    stopped  = drained && !resetting;
-    recorded_well = 1'b0;  to_record = 1'b0;
-    if (record) begin
-      recorded_well = recording && record_done && !halt && !queue_reset && !own
-          && fail_code == ERROR_NONE;
-      to_record = !recorded && (finished || (stopped && !error && !silent));
-    end
-    over   = recorded_well || (finished && !record);
-    rings  = doorbell && !error && !resetting;
-    queues = 1'b0;  lost = 1'b0;
-    if (rings) begin
-      queues = apart && waiting != LAUNCHES;
-      // more than the ring holds, or behind an earlier doorbell
-      lost   = ring_log2 > 5'd16 || (apart && !queues) || ring_tail - ring_head > size
-          || ring_tail - ring_head < rung - ring_head;
-    end
-    more = 1'b0;
-    if (over) more = apart ? (rings || waiting > 4'd1) : ring_head != ring_tail;
-    // a drain that the bus doesn't end, and no error before it: a queue reset asked for it
-    unheard  = silent && error_code == ERROR_NONE && (own || fail_code != ERROR_NONE);
-    report   = silent && halt && !error;
-    beats    = 32'(fetch_len) + 32'd1;
-    code     = ERROR_NONE;  code_index = ring_head;  code_addr = 40'd0;
-
-    // what was rung in while the record was written is the next launch
-    launch     <= (rings && !busy && !queue_reset)
-        || (recorded_well && more);
-    irq_done   <= over;
-    irq_error  <= report || (stopped && !error && !to_record);
-    decoded    <= handed;
-    engine_rst <= clear;
-    push       <= '0;
-
-    if (ask) begin
-      at = {ring_base, 12'd0} + {1'b0, asked & (size - 32'd1), 7'd0};
-      fetch_valid <= 1'b1;  fetch_beat <= (40-LW)'(at >> LW);
-      fetch_len <= 8'(fetch_count * BEATS - 32'd1);
-      asked <= asked + fetch_count;  asked_beats <= asked_beats + fetch_count * BEATS;
-    end else if (fetch) begin
+    logic [31:0] page, to_end, fetch_count;
+    logic [39:0] at;                           // 128-byte aligned
+    if (busy && !stop && !recording && !fetch_valid && ahead != 32'd0 && !adds) begin
+      // up to 8 descriptors, not beyond the tail, the ring's end or 4 KiB (32 descriptors; the base
+      // is 4 KiB-aligned)
+      page   = (ring_log2 < 5'd5) ? size : 32'd32;
+      to_end = page - (asked & (page - 32'd1));
+      fetch_count = 32'd8;
+      if (ahead < fetch_count) fetch_count = ahead;
+      if (to_end < fetch_count) fetch_count = to_end;
+      if (asked + fetch_count - ring_head <= SLOTS) begin
+        at = {ring_base, 12'd0} + {1'b0, asked & (size - 32'd1), 7'd0};
+        fetch_valid <= 1'b1;  fetch_beat <= (40-LW)'(at >> LW);
+        fetch_len <= 8'(fetch_count * BEATS - 32'd1);
+        asked <= asked + fetch_count;  asked_beats <= asked_beats + fetch_count * BEATS;
+      end
+    end else if (fetch_valid && fetch_ready) begin
       fetch_valid <= 1'b0;
-      if (fetch_refused) asked_beats <= asked_beats - beats;
+      if (fetch_refused) asked_beats <= asked_beats - beats();
     end
+    if (fetch_rvalid) begin
+      buffer[BW'(got_beats)] <= fetch_rdata;
+      if ((got_beats & (BEATS - 1)) == BEATS - 1) got <= got + 32'd1;
+      got_beats <= got_beats + 32'd1;
+    end
+    if (clear || rst) begin
+      asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;  got_beats <= 32'd0;
+    end
+    if (rst) fetch_valid <= 1'b0;
+  end
 
-    // decode: 0 next descriptor, 1 check, 2 hand over, 3 into its queue
+  // ---- decode: 0 next descriptor, 1 check, 2 hand over, 3 into its queue --------------------
+  logic take_now;
+  assign take_now = state == 2'd0 && ring_head != got && busy && !halt;
+  always_ff @(posedge clk) if (take_now) desc <= take(ring_head);
+
+  always_ff @(posedge clk) begin
+    logic handed;
+    handed = state == 2'd2 && !stop && (opcode == OP_NOP || (chosen & room) != '0);
+    decoded <= handed;
+    push    <= '0;
     case (state)
       2'd0: if (take_now) state <= 2'd1;
-      2'd1: begin
-        state <= 2'd2;  code = refused;
-      end
+      2'd1: state <= 2'd2;
       2'd2: if (handed) begin
         state <= 2'd3;
         push <= chosen;
@@ -206,13 +184,29 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
         state <= 2'd0;  ring_head <= ring_head + 32'd1;
       end
     endcase
+    if (halt) begin
+      push <= '0;  state <= 2'd0;
+    end
+    if (clear || rst) begin
+      ring_head <= 32'd0;  state <= 2'd0;  push <= '0;
+    end
+    if (rst) decoded <= 1'b0;
+  end
+
+  // ---- errors of doorbells, fetch and decode ------------------------------------------------
+  always_ff @(posedge clk) begin
+    logic        lost;
+    logic [3:0]  code;
+    logic [31:0] code_index;
+    logic [39:0] code_addr;
+    code = refused;  code_index = ring_head;  code_addr = 40'd0;
+    lost = 1'b0;
+    // more than the ring holds, or behind an earlier doorbell
+    if (rings) lost = ring_log2 > 5'd16 || (apart && full) || ring_tail - ring_head > size
+        || ring_tail - ring_head < rung - ring_head;
     if (lost) code = ERROR_RING;
-    if (rings) rung <= ring_tail;
-    if (queues) ends[3'(first + waiting[2:0])] <= ring_tail;
-    if (over) first <= first + 3'd1;
-    if (queues != (apart && over)) waiting <= queues ? waiting + 4'd1 : waiting - 4'd1;
     if (fetch_refused) begin
-      code = ERROR_WINDOW;  code_index = asked - beats / BEATS;
+      code = ERROR_WINDOW;  code_index = asked - beats() / BEATS;
       code_addr = {fetch_beat, {LW{1'b0}}};
     end
     if (fetch_overdue || (fetch_rvalid && fetch_rerror)) begin
@@ -220,47 +214,79 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
       code_addr = {ring_base, 12'd0} + {1'b0, got & (size - 32'd1), 7'd0}
           + {8'd0, (got_beats & (BEATS - 1)) * WORD};
     end
-    if (fetch_rvalid) begin
-      buffer[BW'(got_beats)] <= fetch_rdata;
-      if ((got_beats & (BEATS - 1)) == BEATS - 1) got <= got + 32'd1;
-      got_beats <= got_beats + 32'd1;
-    end
-
-    // error stop: the first wins
-    if (unheard || (!halt && (own || fail_code != ERROR_NONE))) begin
-      error_code  <= own ? own_code : fail_code;
-      error_index <= own ? own_index : fail_index;
-      error_addr  <= own ? own_addr : fail_addr;
-    end
-    if ((!halt || fetch_overdue) && !own && code != ERROR_NONE) begin
+    if (code != ERROR_NONE && (!halt || fetch_overdue) && own_code == ERROR_NONE) begin
       own_code <= code;  own_index <= code_index;  own_addr <= code_addr;
     end
-    if (halt) begin
-      push <= '0;  state <= 2'd0;
-    end else if (own || fail_code != ERROR_NONE || (queue_reset && busy)) halt <= 1'b1;
+    if (clear || rst) own_code <= ERROR_NONE;
+  end
 
-    // launch and completion
+  // ---- error stop: the first wins -----------------------------------------------------------
+  always_ff @(posedge clk) begin
+    logic own;
+    own = own_code != ERROR_NONE;
+    if (own || fail_code != ERROR_NONE) begin
+      // behind a halt: a drain that the bus doesn't end, and no error before it: a queue reset
+      // asked for it
+      if (!halt || (silent && error_code == ERROR_NONE)) begin
+        error_code  <= own ? own_code : fail_code;
+        error_index <= own ? own_index : fail_index;
+        error_addr  <= own ? own_addr : fail_addr;
+      end
+      halt <= 1'b1;
+    end
+    if (queue_reset && busy) halt <= 1'b1;
+    if (engine_rst || rst) halt <= 1'b0;
+    if (clear || rst) begin
+      error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;
+    end
+    engine_rst <= clear && !rst;
+  end
+
+  // ---- launches: their queue, where doorbells are apart, and their end ----------------------
+  always_ff @(posedge clk) begin
+    logic finished, stopped, recorded_well, over, to_record, more, queues, report;
+    finished = 1'b0;
+    if (all_idle) finished = busy && !stop && !recording && !adds && !launch && !queue_reset
+        && ring_head == goal && fail_code == ERROR_NONE && state == 2'd0 && all_empty;
+    stopped = drained && !resetting;
+    recorded_well = 1'b0;  to_record = 1'b0;
+    if (record) begin
+      recorded_well = recording && record_done && !stop && !queue_reset
+          && fail_code == ERROR_NONE;
+      to_record = !recorded && (finished || (stopped && !error && !silent));
+    end
+    over   = recorded_well || (finished && !record);
+    more   = 1'b0;
+    if (over) more = apart ? (rings || waiting > 4'd1) : ring_head != ring_tail;
+    queues = rings && apart && !full;
+    report = silent && halt && !error;
+
+    // what was rung in while the record was written is the next launch
+    launch    <= (rings && !busy && !queue_reset) || (recorded_well && more);
+    irq_done  <= over;
+    irq_error <= report || (stopped && !error && !to_record);
+
+    if (rings) rung <= ring_tail;
+    if (queues) ends[3'(first + waiting[2:0])] <= ring_tail;
+    if (over) first <= first + 3'd1;
+    if (apart && queues != over) waiting <= queues ? waiting + 4'd1 : waiting - 4'd1;
+
     if (to_record) begin
       recording <= 1'b1;  recorded <= 1'b1;
     end else if (record_done) recording <= 1'b0;
     if (over) recorded <= 1'b0;
     if ((over && !more) || (drained && !to_record)) busy <= 1'b0;
     else if (rings && !queue_reset) busy <= 1'b1;
-    if (overdue) silent <= 1'b1;
     if (report || (stopped && !to_record)) error <= 1'b1;
+    if (overdue) silent <= 1'b1;
     if (queue_reset && busy) resetting <= 1'b1;
-    if (engine_rst || rst) halt <= 1'b0;
     if (clear || rst) begin
-      error <= 1'b0;  error_code <= ERROR_NONE;  error_index <= 32'd0;  error_addr <= 40'd0;
-      resetting <= 1'b0;  silent <= 1'b0;  recorded <= 1'b0;
-      ring_head <= 32'd0;  asked <= 32'd0;  got <= 32'd0;  asked_beats <= 32'd0;
-      got_beats <= 32'd0;  state <= 2'd0;
-      push <= '0;  own_code <= ERROR_NONE;  rung <= 32'd0;  waiting <= 4'd0;
+      error <= 1'b0;  recorded <= 1'b0;  resetting <= 1'b0;  silent <= 1'b0;
+      rung <= 32'd0;  waiting <= 4'd0;
     end
     if (rst) begin
-      first <= 3'd0;  busy <= 1'b0;  recording <= 1'b0;  fetch_valid <= 1'b0;
-      launch <= 1'b0;  irq_done <= 1'b0;  irq_error <= 1'b0;  engine_rst <= 1'b0;
-      decoded <= 1'b0;
+      first <= 3'd0;  busy <= 1'b0;  recording <= 1'b0;  launch <= 1'b0;  irq_done <= 1'b0;
+      irq_error <= 1'b0;
     end
   end
 
@@ -326,7 +352,7 @@ module presil_command import presil_config_pkg::*; import presil_desc_pkg::*; #(
   c_ring_full: cover property (@(posedge clk) disable iff (rst) ring_tail - ring_head == size);
   c_launch_waits: cover property (@(posedge clk) disable iff (rst) apart && waiting > 4'd1);
   c_launches_full: cover property (@(posedge clk) disable iff (rst)
-    doorbell && apart && waiting == LAUNCHES);
+    doorbell && apart && full);
   c_rung_in_record: cover property (@(posedge clk) disable iff (rst) recording && doorbell);
   c_reset_in_record: cover property (@(posedge clk) disable iff (rst) recording && queue_reset);
   c_page_end: cover property (@(posedge clk) disable iff (rst)
