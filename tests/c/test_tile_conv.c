@@ -165,6 +165,47 @@ static void forced_tilings_give_the_same_bytes(void **state) {
     free(got);
 }
 
+/* Of a kernel by view, two outputs a channel; its groups one behind the other (a window), or with a gap between. */
+static void outputs_of_a_channel(void **state) {
+    (void)state;
+    enum { GROUPS = 5, OUTPUTS = 2 * GROUPS, WIDTH = 6, KERNEL = 3, RESULTS = WIDTH - KERNEL + 1 };
+    for (uint32_t k = 0; k < 8; k++) {
+        const int64_t gap = k & 1;
+        fixture f;
+        if (!is_mine(k / 2)) continue;
+        fixture_open(&f, configs[k / 2], k);
+        presil_error_buffer e = {f.text, sizeof f.text};
+        presil_conv2d_desc d = {.size = sizeof d,
+                                .compute = PRESIL_COMPUTE_FP32,
+                                .groups = GROUPS,
+                                .group_stride = (2 + gap) * KERNEL,
+                                .stride = {1, 1}};
+        fixture_tensor(&f, &d.input, PRESIL_FP32, 4, (const int64_t[]){1, 1, WIDTH, GROUPS},
+                       (const int64_t[]){WIDTH * GROUPS, WIDTH * GROUPS, GROUPS, 1}, true);
+        presil_tensor kernels; /* with room for the gaps */
+        fixture_tensor(&f, &kernels, PRESIL_FP32, 4, (const int64_t[]){3 * GROUPS, 1, KERNEL, 1},
+                       (const int64_t[]){KERNEL, KERNEL, 1, 1}, true);
+        d.kernel = kernels, d.kernel.shape[0] = OUTPUTS;
+        fixture_tensor(&f, &d.output, PRESIL_FP32, 4, (const int64_t[]){1, 1, RESULTS, OUTPUTS},
+                       (const int64_t[]){RESULTS * OUTPUTS, RESULTS * OUTPUTS, OUTPUTS, 1}, false);
+        float *input = fixture_host(&f, d.input.data.value), *weight = fixture_host(&f, kernels.data.value);
+        for (int i = 0; i < WIDTH * GROUPS; i++) input[i] = (float)(i % 7 - 3);
+        for (int i = 0; i < 3 * GROUPS * KERNEL; i++) weight[i] = (float)(i % 11 - 5);
+        presil_plan *plan;
+        assert_int_equal(chip_plan_conv2d(f.chip, &d, NULL, (presil_daddr){0}, &plan, &e), PRESIL_OK);
+        assert_true(fixture_run(&f, plan));
+        for (int64_t x = 0; x < RESULTS; x++) {
+            for (int64_t o = 0; o < OUTPUTS; o++) {
+                float want = 0;
+                for (int64_t i = 0; i < KERNEL; i++)
+                    want += input[(x + i) * GROUPS + o / 2] * weight[o / 2 * d.group_stride + o % 2 * KERNEL + i];
+                assert_true(fixture_get(fixture_element(&f, &d.output, 0, 0, x, o), PRESIL_FP32) == want);
+            }
+        }
+        fixture_close(&f);
+    }
+}
+
 /* Of a kernel by view. The second group's channels are infinite: no weight of it may be in the first one's sums. */
 static void groups_are_apart(void **state) {
     (void)state;
@@ -255,8 +296,11 @@ int main(int count, char **arguments) {
         (void)fprintf(stderr, "test_tile_conv [PART PARTS]: PART from 0 to before PARTS\n");
         return 2;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_convolutions), cmocka_unit_test(edge_cases),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_convolutions),
+                                       cmocka_unit_test(edge_cases),
                                        cmocka_unit_test(forced_tilings_give_the_same_bytes),
-                                       cmocka_unit_test(forced_tilings_differ), cmocka_unit_test(groups_are_apart)};
+                                       cmocka_unit_test(forced_tilings_differ),
+                                       cmocka_unit_test(groups_are_apart),
+                                       cmocka_unit_test(outputs_of_a_channel)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
