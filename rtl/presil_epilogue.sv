@@ -115,22 +115,45 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
       : word_addr(res_at, step_no);
   assign res_index = par_req ? f_index[par_slot] : f_index[seq_slot];
 
+  // no register is read behind an assignment to it: a simulator would keep a shadow copy; so it
+  // would of step_no, were it not assigned beside p1_word
+  always_ff @(posedge clk) begin
+    logic [7:0] n_out, n_res;
+    if (gap != 8'd0) gap <= gap - 8'd1;
+    if (step && row_end) begin
+      if (rows_left == 16'd1) begin
+        // its last row still has words to put out
+        gap <= words_of(f_otype[seq_slot]) - 8'd1;
+        seq_valid <= 1'b0;
+      end
+      rows_left <= rows_left - 16'd1;
+      acc_no <= acc_no + 1'b1;
+      res_at <= res_at + f_res_pitch[seq_slot];
+      seq_first <= 1'b0;
+    end
+    if (seq_load) begin
+      n_out = words_of(f_otype[seq_next]);
+      n_res = words_of(f_rtype[seq_next]);
+      seq_valid <= 1'b1;
+      seq_slot <= seq_next;
+      seq_first <= 1'b1;
+      rows_left <= f_rows[seq_next];
+      acc_no <= f_acc[seq_next];
+      res_at <= f_resb[seq_next];
+      res_words <= n_res;
+      res_shares <= in_slot_of(f_rtype[seq_next]);
+      steps <= (f_res[seq_next] && n_res > n_out) ? n_res : n_out;
+      seq_next <= !seq_next;
+    end
+    if (rst) begin
+      seq_valid <= 1'b0; seq_next <= 1'b0; gap <= 8'd0;
+    end
+  end
+
   // what each grant reads, beside its data two cycles later
   logic p1_par, p2_par, p1_res, p2_res, p1_scale, p2_scale, p1_slot, p2_slot;
   logic [7:0] p1_word, p2_word;
-  // rows: issue, accumulator read, arithmetic
-  logic r1_valid, r2_valid, r1_slot, r2_slot, r1_first, r2_first, r1_last, r2_last;
-  logic [7:0] r1_quad, r2_quad;
-  logic [LOG_WORD-1:0] res_off;
-  assign res_off = res_at[LOG_WORD-1:0];
-
-  // of the arithmetic's output: what is written now, and what will be in the next cycle
-  logic out_slot, out_last, next_valid, next_slot, next_first, next_head, next_last, pipe_busy;
-  logic [7:0] next_word;
-
-  // no register is read behind an assignment to it: a simulator would keep a shadow copy
   always_ff @(posedge clk) begin
-    logic [7:0] n_out, n_res;
     p2_par <= p1_par;
     p2_res <= p1_res;
     p2_scale <= p1_scale; p2_word <= p1_word; p2_slot <= p1_slot;
@@ -144,48 +167,43 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
     end else if (step) begin
       p1_word <= step_no;
     end
+    if (step) step_no <= row_end ? 8'd0 : (step_no + 8'd1);
+    if (seq_load) step_no <= 8'd0;
+    if (rst) begin
+      par_no <= 8'd0; p1_par <= 1'b0; p2_par <= 1'b0; p1_res <= 1'b0; p2_res <= 1'b0;
+    end
+  end
 
+  // rows: issue, accumulator read, arithmetic
+  logic r1_valid, r2_valid, r1_slot, r2_slot, r1_first, r2_first, r1_last, r2_last;
+  logic [7:0] r1_quad, r2_quad;
+  logic [LOG_WORD-1:0] res_off;
+  assign res_off = res_at[LOG_WORD-1:0];
+  always_ff @(posedge clk) begin
     if (r1_valid) begin
       r2_slot <= r1_slot; r2_first <= r1_first; r2_last <= r1_last; r2_quad <= r1_quad;
     end
     r2_valid <= r1_valid;
     r1_valid <= step && row_end;
-    if (gap != 8'd0) gap <= gap - 8'd1;
-    if (step) begin
-      step_no <= row_end ? 8'd0 : (step_no + 8'd1);
-      if (row_end) begin
-        r1_slot <= seq_slot; r1_first <= seq_first; r1_last <= rows_left == 16'd1;
-        r1_quad <= res_shares ? 8'(res_off >> 2) : 8'd0;
-        acc_row <= acc_no;
-        acc_half <= f_half[seq_slot];
-        if (rows_left == 16'd1) begin
-          // its last row still has words to put out
-          gap <= words_of(f_otype[seq_slot]) - 8'd1;
-          seq_valid <= 1'b0;
-        end
-        rows_left <= rows_left - 16'd1;
-        acc_no <= acc_no + 1'b1;
-        res_at <= res_at + f_res_pitch[seq_slot];
-        seq_first <= 1'b0;
-      end
+    if (step && row_end) begin
+      r1_slot <= seq_slot; r1_first <= seq_first; r1_last <= rows_left == 16'd1;
+      r1_quad <= res_shares ? 8'(res_off >> 2) : 8'd0;
+      acc_row <= acc_no;
+      acc_half <= f_half[seq_slot];
     end
-    if (seq_load) begin
-      n_out = words_of(f_otype[seq_next]);
-      n_res = words_of(f_rtype[seq_next]);
-      seq_valid <= 1'b1;
-      fresh[seq_next] <= 1'b0;
-      seq_slot <= seq_next;
-      seq_first <= 1'b1;
-      rows_left <= f_rows[seq_next];
-      acc_no <= f_acc[seq_next];
-      res_at <= f_resb[seq_next];
-      step_no <= 8'd0;
-      res_words <= n_res;
-      res_shares <= in_slot_of(f_rtype[seq_next]);
-      steps <= (f_res[seq_next] && n_res > n_out) ? n_res : n_out;
-      seq_next <= !seq_next;
+    if (rst) begin
+      r1_valid <= 1'b0; r2_valid <= 1'b0;
     end
+  end
+  assign acc_re = r1_valid;
 
+  // of the arithmetic's output: what is written now, and what will be in the next cycle
+  logic out_slot, out_last, next_valid, next_slot, next_first, next_head, next_last, pipe_busy;
+  logic [7:0] next_word;
+
+  // ---- the slots, taken and free again
+  always_ff @(posedge clk) begin
+    if (seq_load) fresh[seq_next] <= 1'b0;
     if (par_end) par_left[par_slot] <= 1'b0;
     if (done) held[out_slot] <= 1'b0;
     if (take) begin
@@ -206,17 +224,10 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
       par_left[in_slot] <= d_par;
       in_slot <= !in_slot;
     end
-
     if (rst) begin
-      held <= 2'b00; fresh <= 2'b00; par_left <= 2'b00; in_slot <= 1'b0; seq_valid <= 1'b0;
-      seq_next <= 1'b0;
-      par_no <= 8'd0;
-      gap <= 8'd0; p1_par <= 1'b0; p2_par <= 1'b0; p1_res <= 1'b0; p2_res <= 1'b0; r1_valid <= 1'b0;
-      r2_valid <= 1'b0;
+      held <= 2'b00; fresh <= 2'b00; par_left <= 2'b00; in_slot <= 1'b0;
     end
   end
-
-  assign acc_re = r1_valid;
 
   // ---- arithmetic
 

@@ -54,9 +54,23 @@ module presil_rows import presil_config_pkg::*; #(
     return {{24{v[7]}}, v};
   endfunction
 
+  function automatic logic outside();
+    // a negative row position is a large one
+    return c_limit != 16'd0 && r >= {16'd0, c_limit};
+  endfunction
+
+  // where the row ends, of what exists of it
+  function automatic logic [49:0] row_end();
+    logic [49:0] to;
+    to = pos + c_span;
+    if (to[49]) to = 50'd0;
+    if (to > {18'd0, c_row_bytes}) to = {18'd0, c_row_bytes};
+    return to;
+  endfunction
+
+  // no register is read behind an assignment to it, not even in another branch: Verilator would
+  // keep a shadow copy
   always_ff @(posedge clk) begin
-    // no register is read behind an assignment to it, not even in another branch: Verilator would
-    // keep a shadow copy
     logic free, begins;
     free   = !row_valid || row_ready;
     begins = start_valid && !run;
@@ -66,12 +80,8 @@ module presil_rows import presil_config_pkg::*; #(
       logic [39:0] first, last;
       logic        out;
       from  = pos[49] ? 50'd0 : pos;
-      to    = pos + c_span;
-      // a negative row position is a large one
-      out   = c_limit != 16'd0 && r >= {16'd0, c_limit};
-      if (to[49]) to = 50'd0;
-      if (to > {18'd0, c_row_bytes}) to = {18'd0, c_row_bytes};
-      out   = out || to <= from;
+      to    = row_end();
+      out   = outside() || to <= from;
       first = a + from[39:0];
       last  = a + to[39:0] - 40'd1;
       row_beat  <= first[39:LW];
@@ -97,19 +107,17 @@ module presil_rows import presil_config_pkg::*; #(
           end else begin
             i2 <= c_n2;  i3 <= i3 - 16'd1;
             a <= a3 + c_ds3;  a2 <= a3 + c_ds3;  a3 <= a3 + c_ds3;  r <= r3 + c_rp3;
-            r2 <= r3 + c_rp3;
-            r3 <= r3 + c_rp3;
+            r2 <= r3 + c_rp3;  r3 <= r3 + c_rp3;
             s <= s3 + c_ss3;  s1 <= s3 + c_ss3;  s2 <= s3 + c_ss3;  s3 <= s3 + c_ss3;
             if (i3 == 16'd0) run <= 1'b0;
           end
         end
       end
     end else if (begins) begin
-      run <= 1'b1;
+      run <= 1'b1;  pos <= pos0;  c_index <= index;
       a <= addr;  a2 <= addr;  a3 <= addr;
       s <= sp;  s1 <= sp;  s2 <= sp;  s3 <= sp;
       r <= {{16{rp0[15]}}, rp0};  r2 <= {{16{rp0[15]}}, rp0};  r3 <= {{16{rp0[15]}}, rp0};
-      pos <= pos0;  c_index <= index;
       i0 <= n0 - 16'd1;  i1 <= n1 - 16'd1;  i2 <= n2 - 16'd1;  i3 <= n3 - 16'd1;
       c_ds1 <= ds1;  c_ds2 <= ds2;  c_ds3 <= ds3;
       c_ss0 <= ss0;  c_ss1 <= ss1;  c_ss2 <= ss2;  c_ss3 <= ss3;

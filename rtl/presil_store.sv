@@ -129,12 +129,11 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       .beat_ready, .beat_data,
       .beat_strb, .beat_bytes);
 
+  // no register is read behind an assignment to it: Verilator would keep a shadow copy
+
+  // address side
   always_ff @(posedge clk) begin
-    logic burst, take, chunk_end;
-    // no register is read behind an assignment to it: Verilator would keep a shadow copy
-    take = !d_have && walk != head;
-    chunk_end = w_left <= d_word;
-    // address side
+    logic burst;
     burst = burst_valid && burst_ready;
     if (response) responses <= responses + 16'd1;
     // all bursts of a descriptor are out when its last row has left presil_bursts
@@ -146,9 +145,19 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (row_valid && row_ready) begin
       a_index <= row_index;  a_last <= row_last;
     end
-    // data side
-    if (start) begin
-      addressed[head] <= 1'b0;  read[head] <= 1'b0;
+    if (start) addressed[head] <= 1'b0;
+    if (rst) begin
+      addr_at <= 3'd0;  a_last <= 1'b0;  bursts <= 16'd0;  responses <= 16'd0;
+    end
+  end
+
+  // data side
+  always_ff @(posedge clk) begin
+    logic chunk_end;
+    chunk_end = w_left <= d_word;
+    err_valid <= out && !halt;
+    if (out) begin
+      err_index <= d_index;  err_addr <= {w_s[31:LW], {LW{1'b0}}};
     end
     if (go && row_end && !pop) w_have <= 1'b0;
     if (go && !pop) begin
@@ -164,7 +173,16 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
       w_last <= row_next.last;
       w_left <= d_size;  w_n0 <= d_more;
     end
-    // descriptors
+    if (rst) begin
+      w_have <= 1'b0;  err_valid <= 1'b0;
+    end
+  end
+
+  // descriptors
+  always_ff @(posedge clk) begin
+    logic take;
+    take = !d_have && walk != head;
+    if (start) read[head] <= 1'b0;
     if (take) begin
       d_have <= 1'b1;
       d_sw <= q_sw[walk];  d_ss0 <= q_ss0[walk];  d_index <= q_index[walk];
@@ -182,16 +200,8 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
     end
     if (done) tail <= tail + 3'd1;
     if (start != done) held <= start ? held + 4'd1 : held - 4'd1;
-    err_valid <= out && !halt;
-    if (out) begin
-      err_index <= d_index;  err_addr <= {w_s[31:LW], {LW{1'b0}}};
-    end
     if (rst) begin
-      head <= 3'd0;  walk <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  addr_at <= 3'd0;  a_last <= 1'b0;
-      d_have <= 1'b0;
-      w_have <= 1'b0;
-      bursts <= 16'd0;  responses <= 16'd0;
-      err_valid <= 1'b0;
+      head <= 3'd0;  walk <= 3'd0;  tail <= 3'd0;  held <= 4'd0;  d_have <= 1'b0;
     end
   end
 
