@@ -636,8 +636,7 @@ module presil_array import presil_config_pkg::*, presil_dot_pkg::*; (
     logic again;                                       // its row is written in this cycle
     again = acc_we && acc_waddr == addr2 && acc_whalf == half2;
     if (again) copy <= acc_wdata;
-    forward3 <= v3 && addr3 == addr2 && half3 == half2;
-    copied3 <= again;
+    forward3 <= v3 && addr3 == addr2 && half3 == half2; copied3 <= again;
     fp3 <= fp2; first3 <= first2; last3 <= last2; half3 <= half2; addr3 <= addr2;
     if (special2) vals <= value_special();
     else if (fp2) vals <= value_float();
