@@ -11,12 +11,17 @@ from .chip import DONE_IRQ, ERROR_IRQ, IRQ, Chip, library
 RING, RING_LOG2 = 0, 10
 
 
+def wanted_build() -> str:
+    """Of a simulator library, where a test has no reason for another: PRESIL_RTL_BUILD (a planted fault), or check."""
+    return os.environ.get("PRESIL_RTL_BUILD", "check")
+
+
 class Rtl:
     """64 MiB of DRAM from address 0 with the ring (1,024 entries) at its beginning. memory_model and seed as in
-    docs/simulation.md. PRESIL_RTL_BUILD: the build, unless one is given (check)."""
+    docs/simulation.md. build: wanted_build(), unless one is given."""
 
     def __init__(self, config, build=None, memory_model="ideal"):
-        self.chip = Chip(library(config, build or os.environ.get("PRESIL_RTL_BUILD", "check")))
+        self.chip = Chip(library(config, build or wanted_build()))
         self.chip.set_memory_model(memory_model, 1)
         self.write, self.read = self.chip.write, self.chip.read
         self.put, self.get = self.chip.memory_write, self.chip.memory_read

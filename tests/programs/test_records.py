@@ -13,6 +13,7 @@ from bench import chip as chips
 from bench.chip import Error
 from bench.compare import Pair, expect
 from bench.programs import BATCH, program, space
+from bench.rtl import wanted_build
 
 from .draw import FIRST_OF_DAY, SCALE
 from .test_queue import DATA, RING, cheap, chip, done, ring_bell
@@ -71,7 +72,7 @@ class Recorded(Pair):
 
 @pytest.mark.parametrize("name", ["tiny", "odd", "base", "wide"])
 def test_random_programs(name):
-    pair = Recorded(name, "check")
+    pair = Recorded(name, wanted_build())
     count = max(1, round({"tiny": 6, "odd": 4}.get(name, 1) * SCALE)) * BATCH
     for first in (0, FIRST_OF_DAY - FIRST_OF_DAY % BATCH):
         pair.start_batch()
