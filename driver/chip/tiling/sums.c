@@ -125,8 +125,8 @@ static window_axis axis_of(const chip_piece *piece, int64_t n, int64_t s, int64_
                          stride, piece->apart * position_words};
 }
 
-static void set_window(presil_desc *d, uint32_t repeat_log2, const window_axis *x, const window_axis *y) {
-    presil_matrix_depthwise_set(d, 1), presil_matrix_repeat_log2_set(d, repeat_log2);
+static void set_window(presil_desc *d, const window_axis *x, const window_axis *y) {
+    presil_matrix_depthwise_set(d, 1);
     presil_matrix_nx_set(d, x->n), presil_matrix_ny_set(d, y->n);
     presil_matrix_sx_set(d, x->s), presil_matrix_sy_set(d, y->s);
     presil_matrix_kx_set(d, x->k), presil_matrix_ky_set(d, y->k);
@@ -153,10 +153,11 @@ static void emit_window(chip_nest_state *s, const windows *w, const chip_nest_su
     const window_axis x = axis_of(columns, w->tile->nx, v->sx, v->dx, v->ox, v->lim_x, 1, 1),
                       y = axis_of(rows, j->ny, v->sy, v->dy, v->oy, v->lim_y, s->t->act_row_words, p->grid_x);
     presil_matrix_wgt_base_set(&op->d, w->wgt->base + rows->first * p->grid_x + columns->first);
+    presil_matrix_repeat_log2_set(&op->d, p->repeat_log2);
     if (chip_window_turned(p, j->ny))
-        set_window(&op->d, p->repeat_log2, &y, &x);
+        set_window(&op->d, &y, &x);
     else
-        set_window(&op->d, p->repeat_log2, &x, &y);
+        set_window(&op->d, &x, &y);
     op->cycles = (uint32_t)(chip_window_positions(w->tile->nx, columns, p->stride_x) *
                             chip_window_positions(j->ny, rows, p->stride_y));
 }

@@ -27,10 +27,11 @@ KernelView block_of(const Tensor& grad, int64_t groups, int64_t image, std::arra
 
 // Whether a convolution whose channels have `times` outputs each is a depthwise one on this chip (docs/numerics.md 5).
 bool is_one_convolution(int64_t times, const Tensor& like) {
+  if (times == 1) return true;
   presil_device_info info{};
   info.size = sizeof info;
   check(presil_device_get_info(device(like.device().index()), &info), "reading device properties");
-  return times == 1 || ((times & (times - 1)) == 0 && info.cells && info.cells % times == 0);
+  return (times & (times - 1)) == 0 && info.cells && info.cells % times == 0;
 }
 
 // Of outputs of which channels have one each, or as many as one convolution may.
