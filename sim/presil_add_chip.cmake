@@ -81,8 +81,7 @@ function(_presil_find_verilator)
 endfunction()
 
 # With AVX-512 gcc halves its vectors unless told otherwise: full ones are 8 to 14 % faster here. Without it gcc calls
-# memset and memcpy for
-# what should be a few vector stores.
+# memset and memcpy for what should be a few vector stores.
 execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=${PRESIL_MARCH} -dM -E -x c++ /dev/null OUTPUT_VARIABLE
   _presil_cpu_macros RESULT_VARIABLE _presil_bad_march)
 if(_presil_bad_march)
@@ -90,10 +89,26 @@ if(_presil_bad_march)
 endif()
 if(_presil_cpu_macros MATCHES "__AVX512F__")
   set(_presil_vector_flags -mprefer-vector-width=512)
+  set(_presil_widest 512)
 else()
+  set(_presil_widest 256)
   set(_presil_vector_flags -mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign
     -mmemcpy-strategy=unrolled_loop:512:noalign,libcall:-1:noalign)
 endif()
+# A cycle of a busy chip runs some 5,000 instructions once each, 28 KiB of code: as much as the processor's first cache
+# holds, and a piece of it runs four times as long out of the second one. So code is to be short: nothing aligned, no
+# blocks twice (tracer), words copied whole, and arrays left in memory where taking them apart costs more moves than it
+# saves. docs/performance.md has what each gave.
+set(_presil_short_code -fno-align-functions -fno-align-jumps -fno-align-labels -fno-align-loops)
+include(CheckCXXCompilerFlag)
+foreach(_flag IN ITEMS -fno-tracer --param=sra-max-scalarization-size-Ospeed=16 -mmove-max=${_presil_widest}
+    -mstore-max=${_presil_widest})
+  string(MAKE_C_IDENTIFIER "PRESIL_CXX_HAS${_flag}" _has)
+  check_cxx_compiler_flag(${_flag} ${_has})  # the last two are of gcc 12
+  if(${_has} AND (_presil_cpu_macros MATCHES "__AVX__" OR NOT _flag MATCHES "^-m"))
+    list(APPEND _presil_short_code ${_flag})
+  endif()
+endforeach()
 # Noted in the library, so that the dynamic linker refuses it on a lesser processor: else its first such instruction
 # would end the process.
 set(_presil_isa_level)
@@ -106,7 +121,7 @@ elseif(_presil_cpu_macros MATCHES "__SSE3__")
   set(_presil_isa_level -Wl,-z,x86-64-v2)
 endif()
 set(PRESIL_MODEL_LINK_OPTIONS ${_presil_isa_level} CACHE INTERNAL "")
-set(PRESIL_MODEL_CXXFLAGS -march=${PRESIL_MARCH} ${_presil_vector_flags} CACHE INTERNAL "")
+set(PRESIL_MODEL_CXXFLAGS -march=${PRESIL_MARCH} ${_presil_vector_flags} ${_presil_short_code} CACHE INTERNAL "")
 
 # Sets <out> to the macros that model, runtime and harness of a build must agree on.
 function(_presil_build_macros build out)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's code on a huge page. A model's code is larger than the processor's first cache for instructions, and
-// how fast the second one delivers it depends on where its 4 KiB pages lie in physical memory: the same library, copied
-// to another file, ran an idle chip at 4,500 or at 8,600 kHz. On one page of 2 MiB it is always near the best.
+// The library's code on a huge page. A model's code fills the processor's first cache for instructions, and how fast it
+// runs depends on where its 4 KiB pages lie in physical memory: the same library, copied to another file, ran an idle
+// chip at 4,500 or at 8,600 kHz, each file always as fast. On a page of 2 MiB it is the process that is fast or slow.
 #pragma once
 
 #include <dlfcn.h>
