@@ -47,6 +47,16 @@ def conv_int8(x, w, stride=1, padding=0, groups=1):
     )
 
 
+def gradient(of, memory_format=torch.contiguous_format):
+    """Of a convolution's input (0) or weight (1), all operands in this format."""
+    operands = (bf16(1, 80, 14, 14), bf16(1, 48, 14, 14), bf16(80, 48, 3, 3))
+    grad, x, w = (t.contiguous(memory_format=memory_format).to("presil") for t in operands)
+    wanted = [of == 0, of == 1, False]
+    return lambda: torch.ops.aten.convolution_backward(
+        grad, x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, wanted
+    )
+
+
 def mm(a, b):
     a, b = a.to("presil"), b.to("presil")
     return lambda: a @ b
@@ -74,6 +84,10 @@ def cases() -> dict:
         "conv_int8_first_7x7": conv_int8(int8(1, 3, 32, 32), int8(32, 3, 7, 7), 2, 3),
         "mm_fp16_33x65x40": mm(fp16(33, 65), fp16(65, 40)),
         "conv_fp16_3x3": conv(fp16(1, 40, 14, 14), fp16(50, 40, 3, 3), 1, 1),
+        "input_grad_nchw": gradient(0),
+        "input_grad_nhwc": gradient(0, torch.channels_last),
+        "weight_grad_nchw": gradient(1),
+        "weight_grad_nhwc": gradient(1, torch.channels_last),
     }
 
 

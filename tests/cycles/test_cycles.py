@@ -40,7 +40,7 @@ def cycles_of(measured: dict) -> dict:
 @pytest.mark.parametrize("chip", CHIPS)
 def test_operators(chip):
     cases = gate.operators(measure(chip))
-    assert len(cases) >= 14
+    assert len(cases) >= 18
     gate.check(chip, cases)
 
 
@@ -49,6 +49,14 @@ def test_operators(chip):
 def test_fp16_takes_the_cycles_of_bf16(chip, name):
     measured = measure(chip)
     assert measured[name.format("fp16")] == measured[name.format("bf16")]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", ["input_grad_{}", "weight_grad_{}"])
+def test_gradients_take_the_same_cycles_in_nchw(chip, name):
+    """Nothing is moved element by element."""
+    measured = measure(chip)
+    assert measured[name.format("nchw")] == measured[name.format("nhwc")]
 
 
 @functools.lru_cache(maxsize=None)

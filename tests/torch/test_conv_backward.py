@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backward of convolutions and matrix products: every multiply-accumulate on the chip, no bytes moved by the host,
-right against float64."""
+"""Backward of convolutions and matrix products: every multiply-accumulate on the chip, nothing on the host but turns of
+layouts, right against float64."""
 
 import random
 
@@ -27,7 +27,7 @@ def gradients(f, tensors, grad, host=None):
 
 def check(f, tensors, grad, dtype, seed):
     """Against float64 on the operands as rounded; the error allowed is that of docs/numerics.md 6 for the sum of
-    magnitudes. The host moves nothing in backward."""
+    magnitudes. The host computes nothing in backward."""
     host = set()
     tensors = [None if t is None else t.to(dtype) for t in tensors]
     exact = gradients(f, [None if t is None else t.double() for t in tensors], grad)
@@ -151,7 +151,7 @@ def test_one_dimension_and_unbatched():
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kernel,stride,groups", [(3, 1, 1), (3, 2, 1), (1, 1, 1), (1, 2, 1), (3, 2, 12)])
-def test_the_host_moves_nothing(memory_format, dtype, kernel, stride, groups):
+def test_the_host_computes_nothing(memory_format, dtype, kernel, stride, groups):
     conv = (
         torch.nn.Conv2d(12, 24, kernel, stride, kernel // 2, groups=groups)
         .to("presil", dtype)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// convolution_backward_overrideable: launches which read kernel, input and gradient where they lie (docs/numerics.md
-// 5). Nothing is packed, turned or copied by the host, but for float16's widening for a chip that has none. What the
-// chip doesn't take is the CPU's convolution_backward on the mapping.
+// convolution_backward_overrideable: launches on operands in rows of channels, as in forward (docs/numerics.md 5). The
+// host turns what lies otherwise, and the gradients for who wants them otherwise: a DMA engine would move NCHW element
+// by element. It widens float16 for a chip that has none, too. What the chip doesn't take is the CPU's
+// convolution_backward on the mapping.
 #include "ops/conv.h"
 #include "host/fallback.h"
 #include "ops/one_device.h"
@@ -154,6 +155,11 @@ bool on_chip(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride) 
   return stride.size() + 2 == static_cast<size_t>(x.dim()) && (x.dim() == 4 || x.dim() == 5);
 }
 
+// Room for a kernel's gradient as the chip makes it: the outputs, its cells, side by side.
+Tensor rows_of_outputs(const Tensor& w, c10::ScalarType type) {
+  return at::empty({w.size(1), w.size(2), w.size(3), w.size(0)}, w.options().dtype(type)).permute({3, 0, 1, 2});
+}
+
 using Gradients = std::tuple<Tensor, Tensor, Tensor>;
 
 Gradients backward_on_host(const Tensor& grad, const Tensor& x, const Tensor& w, Ints stride, Ints padding,
@@ -179,7 +185,8 @@ Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor
       plane_arguments(stride, padding, dilation, transposed, groups, compute_for(dtype, Fp32Op::conv)), stride[0],
       padding[0], dilation[0]};
   const ConvLabels& labels = conv_labels(transposed, depth);
-  const Tensor g = widened(grad), in = mask[1] ? widened(x) : x, kernel = mask[0] ? widened(w) : w;
+  const auto last = depth ? c10::MemoryFormat::ChannelsLast3d : c10::MemoryFormat::ChannelsLast;
+  const Tensor g = widened(grad).contiguous(last), in = mask[1] ? widened(x).contiguous(last) : x;
   const auto like = [&](const Tensor& t, c10::MemoryFormat format) {
     return at::empty(t.sizes(), t.options().dtype(memory_type(dtype, x.device().index())), format);
   };
@@ -191,15 +198,15 @@ Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor
     left[i] = true;
     reason = presil_error_text();
   };
+  const auto own = x.suggest_memory_format(), of_kernel = w.suggest_memory_format();
   if (mask[0]) {
-    const auto format = x.suggest_memory_format() == c10::MemoryFormat::Contiguous ? w.suggest_memory_format()
-                                                                                   : x.suggest_memory_format();
-    out[0] = like(x, format);
+    const Tensor kernel = widened(w).contiguous(last);
+    out[0] = like(x, last);
     launched(0, depth ? chip_conv3d_input_gradient(g, kernel, out[0], a)
                       : chip_input_gradient(labels, g, kernel, out[0], a.plane));
   }
   if (mask[1]) {
-    out[1] = like(w, w.suggest_memory_format());
+    out[1] = depth ? like(w, of_kernel) : rows_of_outputs(w, memory_type(dtype, x.device().index()));
     launched(1, depth ? chip_conv3d_weight_gradient(g, in, out[1], a)
                       : chip_weight_gradient(labels, g, in, out[1], a.plane));
   }
@@ -216,6 +223,8 @@ Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor
   }
   for (Tensor& t : out)
     if (t.defined()) t = rounded(t, dtype);
+  if (mask[0] && !left[0]) out[0] = out[0].contiguous(own == c10::MemoryFormat::Contiguous ? of_kernel : own);
+  if (mask[1] && !left[1]) out[1] = out[1].contiguous(of_kernel);
   return {out[0], out[1], out[2]};
 }
 

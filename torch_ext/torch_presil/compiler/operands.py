@@ -36,7 +36,7 @@ def loadable(t: torch.Tensor) -> bool:
 
 def converted(t: torch.Tensor, kind: str | None) -> torch.Tensor:
     """As an argument of this kind (ChipOperator.reads) is given to the chip."""
-    if kind == "nhwc":
+    if kind == "nhwc" and t.dim() == 4:
         return t.contiguous(memory_format=torch.channels_last)
     return t.contiguous() if kind == "rows" else t
 

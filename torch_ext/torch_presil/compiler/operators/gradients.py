@@ -4,7 +4,6 @@
 import operator
 
 import torch
-from torch._prims_common import suggest_memory_format
 
 from torch_presil.compiler.nodes import value
 from torch_presil.compiler.operands import is_nhwc, kernel, need
@@ -25,7 +24,7 @@ def _gradient(which, grad, x, weight, *geometry):
 
 
 def input_grad(*args):
-    """Result and residual, the last argument: x's shape. The kernel is read where it lies."""
+    """Result and residual, the last argument: x's shape."""
     return tail(_gradient(0, *args[:-1]), args[-1], None, None)
 
 
@@ -74,7 +73,7 @@ class Gradient(ChipOperator):
 class InputGrad(Gradient):
     function, parameters = staticmethod(input_grad), (*PARAMETERS, "residual")
     fuses = frozenset({"residual"})
-    reads = {"residual": "nhwc"}
+    reads = {"residual": "nhwc", "weight": "nhwc"}
     writes_nhwc = planes = True
 
     def result(self, a):
@@ -91,9 +90,11 @@ class WeightGrad(Gradient):
     function, which, planes = staticmethod(weight_grad), 1, True
 
     def result(self, a):
+        """As the chip makes it, the outputs, its cells, side by side: who adds it to a weight's gradient turns it."""
         self.check(a)
-        w = kernel(a.weight)
-        return torch.empty(w.shape, dtype=w.dtype, device=w.device, memory_format=suggest_memory_format(w))
+        outputs, *rest = kernel(a.weight).shape
+        w = torch.empty([*rest, outputs], dtype=a.weight.dtype, device=a.weight.device)
+        return w.permute(3, 0, 1, 2)
 
     def record(self, recording, label, a, out):
         recording.weight_grad(label, a.grad, a.x, *self.geometry(a), out)
