@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // convolution_backward_overrideable: launches which read kernel, input and gradient where they lie (docs/numerics.md
-// 5). Nothing is packed, turned or copied by the host, but for float16's widening for a chip that has none. What the
-// chip doesn't take is the CPU's convolution_backward on the mapping.
+// 5). Nothing is packed, turned or copied by the host, but for float16's widening for a chip that has none, and the
+// gradient of an input in NCHW. What the chip doesn't take is the CPU's convolution_backward on the mapping.
 #include "ops/conv.h"
 #include "host/fallback.h"
 #include "ops/one_device.h"
@@ -191,10 +191,10 @@ Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor
     left[i] = true;
     reason = presil_error_text();
   };
+  const auto own = x.suggest_memory_format();
   if (mask[0]) {
-    const auto format = x.suggest_memory_format() == c10::MemoryFormat::Contiguous ? w.suggest_memory_format()
-                                                                                   : x.suggest_memory_format();
-    out[0] = like(x, format);
+    // Rows of channels, as the forward result: STORE would write NCHW element by element, up to 16 times as long.
+    out[0] = like(x, depth ? c10::MemoryFormat::ChannelsLast3d : c10::MemoryFormat::ChannelsLast);
     launched(0, depth ? chip_conv3d_input_gradient(g, kernel, out[0], a)
                       : chip_input_gradient(labels, g, kernel, out[0], a.plane));
   }
@@ -216,6 +216,8 @@ Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor
   }
   for (Tensor& t : out)
     if (t.defined()) t = rounded(t, dtype);
+  if (mask[0] && !left[0])
+    out[0] = out[0].contiguous(own == c10::MemoryFormat::Contiguous ? w.suggest_memory_format() : own);
   return {out[0], out[1], out[2]};
 }
 
