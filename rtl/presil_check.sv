@@ -88,10 +88,8 @@ module presil_check import presil_config_pkg::*, presil_desc_pkg::*; (
     return k > 8'(presil_dot_pkg::WINDOW) || (s != d && 17'(s) != {d, 1'b0});
   endfunction
 
-  localparam logic [2:0] MOST_REPEAT = 3'($clog2(CELLS + 1) - 1);
-
   function automatic logic bad_depthwise(input logic [31:0] nx);
-    return matrix.repeat_log2 > MOST_REPEAT
+    return 32'(matrix.repeat_log2) > presil_dot_pkg::MOST_REPEAT
         || matrix.ncb != 16'd1 || matrix.idx != 8'd1 || matrix.idy != 8'd1
         || bad_axis(matrix.sx, matrix.dx, matrix.kx) || bad_axis(matrix.sy, matrix.dy, matrix.ky)
         || ((nx - 32'd1) << (matrix.sx != matrix.dx)) + 32'(matrix.kx) > 32'd64;

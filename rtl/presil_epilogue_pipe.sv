@@ -342,6 +342,7 @@ module presil_epilogue_pipe import presil_config_pkg::*, presil_desc_pkg::*, pre
   assign busy = v2 || v3 || v4 || v5 || v6 || v7 || more7 || out_valid;
 
 `ifndef SYNTHESIS
+  a_pace: assert property (@(posedge clk) disable iff (rst) !(v7 && more7));
   // of the first cell
   logic [31:0] i6, k5;
   assign i6 = f2i(s5[0]) + c_ozp[sl6];

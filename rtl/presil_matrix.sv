@@ -111,7 +111,6 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
 
   // ---- depthwise: an element for each cell, and the rows above
   localparam int unsigned QUADS = LANES / 4;
-  localparam int unsigned MOST_REPEAT = $clog2(CELLS + 1) - 1;
   typedef logic [31:0] quads_t [QUADS];
 
   // each element twice, one beside the other

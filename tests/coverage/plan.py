@@ -25,6 +25,8 @@ def load_regress() -> None:
 
 
 load_regress()
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import modules  # noqa: E402
 from presil_regress import testplan  # noqa: E402
 from presil_regress.suite import Loader, available, search_path  # noqa: E402
 
@@ -46,6 +48,13 @@ in no testpoint, are failures of the stage `lint`.
 A **testpoint** has a stage (V1: runs at all, V2: every feature, V3: with everything around it). A **cover** is a
 `cover property` of a module, written `module.label`; it is reached when one instance of the module reaches it.
 
+"""
+
+
+MODULES = f"""Of more than {modules.LONG} lines. The contract of each is the comment at its head and docs/rtl.md. Alone:
+a bench of tests/cocotb/leaf ([testing.md](testing.md)) or proofs ([formal.md](formal.md)) with it as their top;
+parts of an engine are driven by the engine's bench. A package and a module without a clock have no assertions or
+covers. Which share of the planted faults is found, and by what: [programs.md](programs.md).
 """
 
 
@@ -117,6 +126,7 @@ def page() -> str:
     for module, found in labels().items():
         if found["a"]:
             out.append(wrapped(", ".join(found["a"]).split(), f"- {module}: "))
+    out += ["", "## Modules", MODULES, *modules.table(labels())]
     return "\n".join(out) + "\n"
 
 

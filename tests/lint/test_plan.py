@@ -44,3 +44,10 @@ def test_holes_are_lines_with_a_reason():
     lines = coverage_report.located(holes, ROOT)
     assert all(len(hole.reason) > 20 for hole in holes)
     assert len(holes) > 30 and not [hole for hole, numbers in lines.items() if not numbers]
+
+
+def test_each_long_module_is_checked_alone():
+    missing = {m.name: m.missing() for m in plan.modules.modules(plan.labels())}
+    assert len(missing) > 20
+    assert {name: what for name, what in missing.items() if what} == {}
+    assert set(plan.modules.WITHIN) <= set(missing), "a module in WITHIN that rtl/ has not"
