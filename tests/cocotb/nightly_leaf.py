@@ -24,6 +24,7 @@ FILES = {
     "command": "command check",
     "tokens": "tokens",
     "scratchpad": "scratchpad bank",
+    "counters": "counters",
 }
 LEAST = 2  # of each bench's faults; the table says how many there are
 
