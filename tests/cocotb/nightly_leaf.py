@@ -25,6 +25,7 @@ FILES = {
     "tokens": "tokens",
     "scratchpad": "scratchpad bank",
     "counters": "counters",
+    "record": "record",
 }
 LEAST = 2  # of each bench's faults; the table says how many there are
 
