@@ -26,6 +26,7 @@ FILES = {
     "scratchpad": "scratchpad bank",
     "counters": "counters",
     "record": "record",
+    "weights": "weights",
 }
 LEAST = 2  # of each bench's faults; the table says how many there are
 
