@@ -27,6 +27,7 @@ FILES = {
     "counters": "counters",
     "record": "record",
     "weights": "weights",
+    "agen": "agen",
 }
 LEAST = 2  # of each bench's faults; the table says how many there are
 
