@@ -174,7 +174,7 @@ class Bench:
             self.given += 1
 
     def look(self) -> None:
-        """A row is there as soon as the one before is taken, the first of a descriptor not before its set-up is over."""
+        """A row is there once the one before is taken, the first of a descriptor not before its set-up is over."""
         rig = self.rig
         number, row = self.left[-1] if self.left else (self.given, {})
         there = number < self.given and rig.cycles >= max(self.free, self.ready[number])
@@ -202,6 +202,7 @@ async def run(dut, name: str, count: int, eager: float, take: float, *draws, lon
     while bench.left:
         await bench.cycle(rig.chance(eager), rig.chance(take))
         assert rig.cycles < limit, f"{len(bench.left)} rows left after {rig.cycles} cycles"
+    assert rig.checks > count, "too few rows"
     for _ in range(20):
         await bench.cycle(0, 1)
 

@@ -230,8 +230,8 @@ async def all_wait(dut):
 
 @cocotb.test()
 async def as_long_as_is_said(dut):
-    """On a bus that takes all and answers at once: a cycle for each word, two for each beat (STORE's register, the bus),
-    and those of the request, the answer and `done`."""
+    """On a bus that takes all and answers at once: a cycle for each word, two for each beat (STORE's register and
+    the bus), and those of the request, the answer and `done`."""
     bench = Bench(dut, "time")
     await bench.reset()
     await bench.configure(PAGE, ENABLE | 7)

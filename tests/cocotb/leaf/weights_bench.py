@@ -147,6 +147,7 @@ async def run(dut, name: str, count: int, eager: float, ready: float, done: floa
     while bench.finished <= bench.words[-1].block or any(bench.coming):
         await bench.cycle(rig.chance(eager), rig.chance(ready), rig.chance(done))
         assert rig.cycles < limit, f"{bench.granted} of {len(bench.words)} words after {rig.cycles} cycles"
+    assert rig.checks > len(bench.words), "too few words"
 
 
 @cocotb.test()
