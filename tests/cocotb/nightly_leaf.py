@@ -24,6 +24,10 @@ FILES = {
     "command": "command check",
     "tokens": "tokens",
     "scratchpad": "scratchpad bank",
+    "counters": "counters",
+    "record": "record",
+    "weights": "weights",
+    "agen": "agen",
 }
 LEAST = 2  # of each bench's faults; the table says how many there are
 
