@@ -20,7 +20,6 @@ WITHIN = {
     "presil_fp_pkg": "matrix, epilogue",
     "presil_load_columns": "load",
     "presil_load_walk": "load",
-    "presil_weights": "matrix",
 }
 
 
