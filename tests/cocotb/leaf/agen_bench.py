@@ -6,7 +6,7 @@ import cocotb
 from cocotb.triggers import FallingEdge
 from oracle import layout
 from oracle.machine import check
-from rig import CONFIG, SEED, Rig, near, scaled
+from rig import CONFIG, SEED, Rig, near, ring_count, scaled
 
 ROWS, SPACE = CONFIG.acc_rows, 1 << 16
 MOST = 300  # rows of a descriptor
@@ -157,12 +157,7 @@ class Bench:
     async def cycle(self, offer: int, take: int) -> None:
         rig = self.rig
         offer = int(offer and self.given < len(self.programs))
-        if offer:
-            rig.put_descriptor("desc", self.programs[self.given])
-        else:
-            rig.set("desc", rig.random.getrandbits(1024))
-        rig.set("index", ring_count(self.given) if offer else rig.random.getrandbits(32))
-        rig.set("in_valid", offer)
+        rig.offer(self.programs[self.given] if offer else None, self.given)
         await self.fall
         rig.set("row_take", int(take and rig.get("row_valid")))
         await rig.cycle()
@@ -185,11 +180,6 @@ class Bench:
             if rig.held["row_take"]:
                 self.left.pop()
                 self.free = rig.cycles + 1
-
-
-def ring_count(number: int) -> int:
-    """It wraps behind the third."""
-    return 0xFFFFFFFD + number & 0xFFFFFFFF
 
 
 async def run(dut, name: str, count: int, eager: float, take: float, *draws, long: bool = False):

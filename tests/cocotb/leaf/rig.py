@@ -24,6 +24,11 @@ ADDRESS_MASK = (1 << 40) - 1
 driven: set[str] = set()  # inputs that some test of this simulator has set: they stay as it left them
 
 
+def ring_count(number: int, first: int = 0xFFFFFFFD) -> int:
+    """Of a descriptor: by default it wraps behind the third."""
+    return first + number & 0xFFFFFFFF
+
+
 def scaled(count: int) -> int:
     return max(1, round(SCALE * count))
 
@@ -58,6 +63,12 @@ class Rig:
     def put_descriptor(self, name: str, words: list[int]) -> None:
         """Into a packed struct of presil_desc_pkg: word 0 in the low bits."""
         self.set(name, layout.join(words))
+
+    def offer(self, words: list[int] | None, number: int) -> None:
+        """A descriptor and its ring count on `desc`, `index`, `in_valid`; without words: none, and anything there."""
+        self.set("desc", self.random.getrandbits(1024) if words is None else layout.join(words))
+        self.set("index", self.random.getrandbits(32) if words is None else ring_count(number))
+        self.set("in_valid", int(words is not None))
 
     def take_descriptor(self, name: str) -> list[int]:
         return layout.split(self.get(name))
@@ -154,14 +165,14 @@ def near(r, unit: int, points, least: int = 0) -> int:
 class Feeder:
     """Offers descriptors to an engine and counts those that are done. Index of the k-th: first + k."""
 
-    def __init__(self, rig: Rig, programs: list, eager: float, first: int = 0xFFFFFFFD):
+    def __init__(self, rig: Rig, programs: list, eager: float, first: int = ring_count(0)):
         self.rig, self.programs, self.eager, self.first = rig, programs, eager, first
         self.given = self.done = 0
         self.offered = False
         rig.set("start_valid", 0)
 
     def index(self, k: int) -> int:
-        return self.first + k & 0xFFFFFFFF
+        return ring_count(k, self.first)
 
     def number(self, index: int) -> int:
         return index - self.first & 0xFFFFFFFF

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import cocotb
 from oracle import layout
 from oracle.machine import check
-from rig import CONFIG, Rig, near, scaled
+from rig import CONFIG, Rig, near, ring_count, scaled
 
 CELLS, SPACE = CONFIG.cells, 1 << 16
 DTYPES = [layout.enum("DTYPE", name) for name in ("INT8", "BF16", "FP16")]
@@ -84,13 +84,9 @@ class Bench:
     async def cycle(self, offer: int, ready: int, done: int, halt: int = 0) -> None:
         rig, word = self.rig, None if halt else self.wanted()
         offer &= self.given < len(self.programs)
-        if offer:
-            rig.put_descriptor("desc", self.programs[self.given])
-        else:
-            rig.set("desc", rig.random.getrandbits(1024))
-        rig.set("index", ring_count(self.given) if offer else rig.random.getrandbits(32))
+        rig.offer(self.programs[self.given] if offer else None, self.given)
         done &= self.full > self.finished
-        for name, value in (("in_valid", offer), ("rd_ready", ready), ("block_done", done), ("halt", halt)):
+        for name, value in (("rd_ready", ready), ("block_done", done), ("halt", halt)):
             rig.set(name, int(value))
         await rig.cycle()
         self.look(word)
@@ -123,11 +119,6 @@ class Bench:
             rig.expect([rig.get(name) for name in WHERE], comes.where, "where a word goes")
             if comes.where[4]:
                 rig.expect(rig.get("arr_fp16"), comes.fp16, "arr_fp16")
-
-
-def ring_count(number: int) -> int:
-    """Ring count of a descriptor: it wraps behind the third."""
-    return 0xFFFFFFFD + number & 0xFFFFFFFF
 
 
 async def reset(rig: Rig) -> None:

@@ -17,6 +17,11 @@ struct ConvArguments {
 ConvArguments plane_arguments(c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation,
                               bool transposed, int64_t groups, presil_compute compute);  // the last two of each
 
+// Rows of channels, as the chip reads and writes them.
+inline c10::MemoryFormat channels_last(bool depth) {
+  return depth ? c10::MemoryFormat::ChannelsLast3d : c10::MemoryFormat::ChannelsLast;
+}
+
 ConvGeometry forward_geometry(const ConvArguments& a,
                               const at::Tensor& weight);  // weight: its last two dimensions are the kernel's
 int64_t forward_size(int64_t input, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool transposed,

@@ -106,8 +106,8 @@ Tensor convolution(const Tensor& x, const Tensor& w, const std::optional<Tensor>
   const ConvArguments plane =
       plane_arguments(stride, padding, dilation, transposed, groups, compute_for(x.scalar_type(), Fp32Op::conv));
 
-  const auto last = depth ? c10::MemoryFormat::ChannelsLast3d : c10::MemoryFormat::ChannelsLast;
-  const bool channels_last = x.suggest_memory_format() == last || w.suggest_memory_format() == last;
+  const auto last = channels_last(depth);
+  const bool stays = x.suggest_memory_format() == last || w.suggest_memory_format() == last;
   const Tensor wide = widened(x), input = wide.is_contiguous(last) ? wide : wide.contiguous(last);
   Tensor output = at::empty(sizes, input.options(), last);
   std::string reason;
@@ -116,7 +116,7 @@ Tensor convolution(const Tensor& x, const Tensor& w, const std::optional<Tensor>
   if (!done) return host(reason.empty() ? presil_error_text() : reason);
   output = rounded(output, x.scalar_type());
   // A caller that works in NCHW may view the result as such.
-  return channels_last ? output : output.contiguous();
+  return stays ? output : output.contiguous();
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { PRESIL_IMPL_ON_ONE_DEVICE(m, "convolution_overrideable", convolution); }

@@ -185,7 +185,7 @@ Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor
       plane_arguments(stride, padding, dilation, transposed, groups, compute_for(dtype, Fp32Op::conv)), stride[0],
       padding[0], dilation[0]};
   const ConvLabels& labels = conv_labels(transposed, depth);
-  const auto last = depth ? c10::MemoryFormat::ChannelsLast3d : c10::MemoryFormat::ChannelsLast;
+  const auto last = channels_last(depth);
   const Tensor g = widened(grad).contiguous(last), in = mask[1] ? widened(x).contiguous(last) : x;
   const auto like = [&](const Tensor& t, c10::MemoryFormat format) {
     return at::empty(t.sizes(), t.options().dtype(memory_type(dtype, x.device().index())), format);

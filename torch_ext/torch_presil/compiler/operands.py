@@ -36,7 +36,7 @@ def loadable(t: torch.Tensor) -> bool:
 
 def converted(t: torch.Tensor, kind: str | None) -> torch.Tensor:
     """As an argument of this kind (ChipOperator.reads) is given to the chip."""
-    if kind == "nhwc" and t.dim() == 4:
+    if kind == "nhwc" and t.dim() == 4:  # the kernel of a 1-D convolution has three
         return t.contiguous(memory_format=torch.channels_last)
     return t.contiguous() if kind == "rows" else t
 
