@@ -20,7 +20,7 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
   input  logic        write_beat,      /// a beat of STORE is taken by the bus
   input  logic [LW:0] write_bytes,     /// strobed bytes of the beat, 0 to WORD
   input  logic        snapshot,        /// pulse: copy what is counted
-  input  logic        clear,           /// pulse: zero it, after a snapshot of the same cycle
+  input  logic        clear,           /// pulse: zero it, behind a snapshot, before the cycle's own
   input  logic        req,             /// register request; the copy answers
   input  logic [7:0]  req_word,        /// 32-bit word: counter, high half
   output logic [31:0] rdata,           /// one cycle after req
@@ -128,12 +128,14 @@ module presil_counters import presil_config_pkg::*; import presil_desc_pkg::*; #
     if (write_beat) begin
       write_beats <= write_beats + 64'd1;  bytes <= bytes + 64'(write_bytes);
     end
-    if (clear || rst) begin
-      read_beats <= 64'd0;  write_beats <= 64'd0;  bytes <= 64'd0;  descriptors <= 64'd0;
-      launches <= 64'd0;
-      fetch_beats <= 64'd0;
+    if (clear) begin
+      descriptors <= 64'(descriptor);  launches <= 64'(launch);
+      read_beats <= 64'(read_beat);  fetch_beats <= 64'(fetch_beat);
+      write_beats <= 64'(write_beat);  bytes <= write_beat ? 64'(write_bytes) : 64'd0;
     end
     if (rst) begin
+      descriptors <= 64'd0;  launches <= 64'd0;  read_beats <= 64'd0;  fetch_beats <= 64'd0;
+      write_beats <= 64'd0;  bytes <= 64'd0;
       cycles <= 64'd0;  z_cycles <= 64'd0;  start <= 64'd0;  first <= 64'd0;  last <= 64'd0;
       seen <= 1'b0;  taken <= 1'b0;
       k_load <= 16'd0;  k_matrix <= 16'd0;  k_epilogue <= 16'd0;  k_store <= 16'd0;

@@ -3,7 +3,7 @@
 // to memory, 1 KiB apart, before the interrupt. Registers RECORD_PAGE and RECORD_RING; what is
 // written to them acts while no launch runs.
 // One burst of 768 bytes. A word of 64 bits a cycle, then the beat goes through STORE's register,
-// which is free: so 96 + 2 * 768 / WORD cycles and the bus; nothing is counted meanwhile.
+// which is free: so 99 + 2 * 768 / WORD cycles and the bus; nothing is counted meanwhile.
 // Reset: synchronous, off; `clean` returns to the first record. Errors: none of its own; those of
 // its burst are presil_axi_write's.
 module presil_record import presil_config_pkg::*; #(

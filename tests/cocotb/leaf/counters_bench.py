@@ -21,7 +21,7 @@ class Model:
         self.age, self.matrix = 0, False  # cycles since the doorbell; MATRIX was BUSY since then
 
     def cycle(self, now: dict) -> None:
-        """A snapshot shows what was before the cycle, a clear forgets that; matrix_first and _last are the last
+        """A snapshot shows what was before the cycle, a clear forgets that and counts the cycle; matrix_first and _last are the last
         launch's."""
         count = self.count
         if now["snapshot"]:
@@ -97,14 +97,11 @@ class Bench:
 
 
 def happens(r, busy: int, favourite: list) -> dict:
-    """A cycle that begins no launch. favourite: each engine's cause for the time being. What else happens in the cycle
-    of a clear is not said to be before or behind it."""
+    """A cycle that begins no launch. favourite: each engine's cause for the time being."""
     now = dict(QUIET, busy=busy, cause=[c if r.random() < 0.7 else r.choice(list(CAUSES.values())) for c in favourite])
-    now |= dict(snapshot=int(r.random() < 0.02), clear=int(r.random() < 0.01))
+    now |= dict(snapshot=int(r.random() < 0.02), clear=int(r.random() < 0.02))
     now["write_bytes"] = r.choice((0, 1, WORD - 1, WORD, r.randint(0, WORD)))
-    if not now["clear"]:
-        now |= {name: int(r.random() < 0.4) for name in ("descriptor", "read_beat", "fetch_beat", "write_beat")}
-    return now
+    return now | {name: int(r.random() < 0.4) for name in ("descriptor", "read_beat", "fetch_beat", "write_beat")}
 
 
 async def look(bench: Bench, now: dict, eager: float) -> None:
@@ -124,7 +121,7 @@ async def launches_of_any_length(dut):
         for k in range(near(r, 1, (1, 2, 20, 255, 256), 1)):
             now = happens(r, 1, favourite)
             if not k:
-                now |= dict(launch=1, clear=0, cause=QUIET["cause"])
+                now |= dict(launch=1, clear=int(r.random() < 0.3), cause=QUIET["cause"])
             await look(bench, now, 0.9)
         for _ in range(r.choice((0, 0, 1, 30))):
             await look(bench, happens(r, 0, favourite), 0.9)
@@ -155,7 +152,7 @@ async def launches_of_few_cycles(dut):
             if first <= k < n:
                 now["cause"][MATRIX] = CAUSES["BUSY"]
             if k == at:
-                now |= dict(snapshot=pulse & 1, clear=int(pulse > 1 and k > 0))
+                now |= dict(snapshot=pulse & 1, clear=pulse >> 1)
             await bench.cycle(now, live=MATRIX_FIRST + k % 2)
         await bench.read_all()
         await bench.cycle(dict(QUIET, snapshot=1))
