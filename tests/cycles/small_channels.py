@@ -89,6 +89,9 @@ LAYERS = (
     depthwise(16, 28, 3, each=8),
     depthwise(64, 28, 5, each=4),
     depthwise(64, 56, 3, gradient="weights", each=2),
+    depthwise(64, 56, 3, gradient="input", each=2),
+    depthwise(64, 28, 5, gradient="input", each=4),
+    depthwise(64, 56, 3, 2, gradient="input", each=2),
     *(
         depthwise(*layer, gradient=gradient)
         for layer in ((144, 56, 3), (144, 56, 3, 2), (384, 14, 3), (240, 28, 5))
@@ -119,12 +122,13 @@ def window_positions(outputs: int, kernel: int, stride: int, dilation: int = 1) 
     return found
 
 
-def gradient_positions(layer: Layer) -> int:
-    """The same of a gradient (docs/numerics.md 5). Input: of each phase of the stride. Weights: of each block."""
+def gradient_positions(layer: Layer, each: int = 1) -> int:
+    """The same of a gradient (docs/numerics.md 5). Input: of each phase of the stride, along an axis that has `each`
+    outputs of a channel beside each other. Weights: of each block."""
     k, s, edge = layer.kernel, layer.stride, layer.kernel - 1 - layer.padding
     if layer.gradient == "input":
         kernels = [sum((o - edge + i) % s == 0 for i in range(k)) for o in range(s)]
-        return sum(window_positions(len(range(o, layer.size, s)), kernels[o], 1) for o in range(s))
+        return sum(window_positions(len(range(o, layer.size, s)), each * kernels[o], each) for o in range(s))
     blocks = [min(32 // s, layer.out_size - at) for at in range(0, layer.out_size, 32 // s)]
     return sum(window_positions(k, block, 1, s) for block in blocks)
 
@@ -140,6 +144,9 @@ def kernel_positions(layer: Layer) -> int:
 def array_cycles(layer: Layer, dtype: str) -> int:
     groups = -(-layer.outputs // CELLS)
     if layer.depthwise:
+        if layer.gradient == "input":
+            rows = gradient_positions(layer, layer.outputs // layer.channels)
+            return rows * gradient_positions(layer) * -(-layer.channels // CELLS)
         along = window_positions(layer.out_size, layer.kernel, layer.stride)
         return (gradient_positions(layer) if layer.gradient else along) ** 2 * groups
     if layer.transposed:

@@ -2,6 +2,7 @@
 """Gradients of depthwise convolutions are depthwise convolutions, and layers with several outputs a channel: bit for
 bit those of the oracle, in few cycles."""
 
+import itertools
 import random
 import struct
 import sys
@@ -105,9 +106,50 @@ def test_several_outputs_of_a_channel(channels, each, last):
     assert torch.equal(bare, conv(x, w, channels, **edges))
     assert torch.equal(y, bare + b[None, :, None, None])
     g = torch.randn(y.shape).contiguous(memory_format=layout)
-    _, gw = gradients(x, w, g, padding=1)
+    gx, gw = gradients(x, w, g, padding=1)
     for k in range(each):
         assert torch.equal(gw[k::each], weight_gradient(x, g[:, k::each], (3, 2), (1, 1), (1, 1), (1, 1)))
+    if 3 * each <= 64:
+        assert torch.equal(gx, input_gradient(g, w, channels, ((1, 1), (0, 0))))
+
+
+def input_gradient(g, w, channels, edges, rows=slice(None), columns=slice(None)):
+    """docs/numerics.md 5: outputs of a channel as rows. edges: of what `rows` and `columns` leave of the kernel."""
+    each = len(w) // channels
+    w = w.reshape(channels, each, *w.shape[2:])[:, :, rows, columns].flip(2, 3)
+    tall = w.transpose(1, 2).reshape(channels, 1, -1, w.shape[3])
+    n, _, h, v = g.shape
+    g = g.reshape(n, channels, each, h, v).permute(0, 1, 3, 2, 4).reshape(n, channels, each * h, v)
+    above = tuple(each * edge for edge in edges[0])
+    return conv(g, tall, channels, stride=(each, 1), dilation=(1, 1), padding=(above, edges[1]))
+
+
+@pytest.mark.parametrize("each", (2, 3))
+def test_phases_of_several_outputs(each):
+    """3x4 with strides 2 and 3, no padding: a phase has rows 0 and 2 of the kernel or 1, columns 0 and 3, or 1, or 2."""
+    x, w = torch.randn(2, 5, 9, 10), torch.randn(5 * each, 1, 3, 4)
+    g = torch.randn(2, 5 * each, 4, 3)
+    gx, _ = gradients(x, w, g, stride=(2, 3))
+    for y, v in itertools.product(range(2), range(3)):
+        rows, columns = slice(y, None, 2), slice(v, None, 3)
+        own = gx[:, :, y::2, v::3]
+        edges = [len(range(k)[s]) - 1 for k, s in ((3, rows), (4, columns))]
+        sizes = zip(own.shape[2:], g.shape[2:], edges)
+        edges = [(before, outputs - inputs) for outputs, inputs, before in sizes]
+        assert torch.equal(own, input_gradient(g, w, 5, edges, rows, columns)), (y, v)
+
+
+@pytest.mark.parametrize("rows, each", [(2, 32), (5, 13)], ids=["64 rows", "65 rows"])
+def test_the_tallest_kernel(rows, each):
+    """One row more than an array walks: a convolution in groups."""
+    x, w = torch.randn(1, 3, 7, 5), torch.randn(3 * each, 1, rows, 2)
+    g = torch.randn(1, 3 * each, 8 - rows, 4)
+    gx, _ = gradients(x, w, g)
+    edges = ((rows - 1, rows - 1), (1, 1))
+    in_rows = input_gradient(g, w, 3, edges)
+    grouped = conv(g, w.view(3, each, rows, 2).flip(2, 3), 3, stride=(1, 1), dilation=(1, 1), padding=edges)
+    assert not torch.equal(in_rows, grouped)
+    assert torch.equal(gx, in_rows if rows * each == 64 else grouped)
 
 
 BITS = {torch.float32: 2**-22, torch.bfloat16: 2**-8, torch.float16: 2**-11}

@@ -6,10 +6,9 @@
 #include "ops/conv.h"
 #include "host/fallback.h"
 #include "ops/one_device.h"
+#include "ops/phases.h"
 
 #include <torch/library.h>
-
-#include <numeric>
 
 namespace presil {
 namespace {
@@ -36,44 +35,20 @@ KernelView gradient_kernel(const Tensor& w, const ConvArguments& a, std::array<i
   return k;
 }
 
-// One axis of a phase: the positions of the input that are `phase` modulo the stride meet every stride-th row of the
-// kernel.
-struct PhaseAxis {
-  int64_t start, step, count, padding;
-};
-
-PhaseAxis phase_axis(int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, int64_t phase) {
-  int64_t first = 0;
-  while ((phase + padding - first * dilation) % stride != 0)
-    first++;  // below stride, as it has no factor in common with dilation
-  const int64_t count = first < kernel ? (kernel - 1 - first) / stride + 1 : 0;
-  const int64_t base = (phase + padding - first * dilation) / stride;
-  return {first + (count - 1) * stride, -stride, count, (count - 1) * dilation - base};
-}
-
 // The gradient of a strided convolution's input: a dense convolution for each phase of the stride, so that no product
 // with a skipped position is computed.
 bool input_gradient_by_phases(const ConvLabels& labels, const Tensor& grad, const Tensor& w, const Tensor& out,
                               const ConvArguments& a, const Tensor& residual) {
-  for (int64_t y = 0; y < a.stride[0]; y++)
-    for (int64_t x = 0; x < a.stride[1]; x++) {
-      if (y >= out.size(2) || x >= out.size(3)) continue;
-      const PhaseAxis rows = phase_axis(w.size(2), a.stride[0], a.padding[0], a.dilation[0], y),
-                      columns = phase_axis(w.size(3), a.stride[1], a.padding[1], a.dilation[1], x);
-      ConvGeometry g;
-      g.dilation = a.dilation;
-      g.padding = {rows.padding, columns.padding};
-      g.groups = a.groups;
-      const auto phase = [&](const Tensor& t) {
-        return t.slice(2, y, t.size(2), a.stride[0]).slice(3, x, t.size(3), a.stride[1]);
-      };
-      const KernelView kernel =
-          gradient_kernel(w, a, {rows.start, columns.start}, {rows.step, columns.step}, {rows.count, columns.count});
-      if (!chip_conv2d(labels.input_grad, grad, kernel, a.compute, phase(out), g,
-                       {residual.defined() ? phase(residual) : residual}))
-        return false;
-    }
-  return true;
+  return for_each_phase(w, out, a, [&](const Phase& p) {
+    ConvGeometry g;
+    g.dilation = a.dilation;
+    g.padding = {p.rows.padding, p.columns.padding};
+    g.groups = a.groups;
+    const KernelView kernel = gradient_kernel(w, a, {p.rows.last(), p.columns.last()}, {-p.rows.step, -p.columns.step},
+                                              {p.rows.count, p.columns.count});
+    return chip_conv2d(labels.input_grad, grad, kernel, a.compute, p.of(out), g,
+                       {residual.defined() ? p.of(residual) : residual});
+  });
 }
 
 }  // namespace
@@ -90,9 +65,8 @@ bool chip_input_gradient(const ConvLabels& labels, const Tensor& grad, const Ten
     return chip_conv2d(labels.input_grad, grad, gradient_kernel(w, a, {0, 0}, {1, 1}, size), a.compute, out, g,
                        {residual});
   }
-  bool phases = a.stride[0] * a.stride[1] > 1;
-  for (int i = 0; i < 2; i++) phases &= std::gcd(a.stride[i], a.dilation[i]) == 1 && size[i] >= a.stride[i];
-  if (phases) return input_gradient_by_phases(labels, grad, w, out, a, residual);
+  if (a.stride[0] * a.stride[1] > 1 && has_phases(w, a))
+    return input_gradient_by_phases(labels, grad, w, out, a, residual);
   for (int i = 0; i < 2; i++) {
     g.input_dilation[i] = a.stride[i];
     g.padding[i] = a.dilation[i] * (size[i] - 1) - a.padding[i];
@@ -202,8 +176,9 @@ Gradients convolution_backward(const Tensor& grad, const Tensor& x, const Tensor
   if (mask[0]) {
     const Tensor kernel = widened(w).contiguous(last);
     out[0] = like(x, last);
-    launched(0, depth ? chip_conv3d_input_gradient(g, kernel, out[0], a)
-                      : chip_input_gradient(labels, g, kernel, out[0], a.plane));
+    launched(0, depth                       ? chip_conv3d_input_gradient(g, kernel, out[0], a)
+                : is_in_rows(x, w, a.plane) ? chip_input_gradient_in_rows(labels, g, kernel, out[0], a.plane)
+                                            : chip_input_gradient(labels, g, kernel, out[0], a.plane));
   }
   if (mask[1]) {
     out[1] = depth ? like(w, of_kernel) : rows_of_outputs(w, memory_type(dtype, x.device().index()));
