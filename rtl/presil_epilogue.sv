@@ -7,20 +7,15 @@
 // descriptor are read while the rows of this one are issued.
 // Reset: synchronous, active high; payload is not reset. Errors: none of its own; res_index and
 // epi_index name the descriptor of the request on the port, for the scratchpad's range check.
-module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
+module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*,
+    presil_engine_pkg::*; #(
   localparam int unsigned LOG_WORD = $clog2(WORD)
 ) (
   input  logic              clk,
   input  logic              rst,
-  input  logic              start_valid,    /// descriptor is there, its tokens are taken
-  output logic              start_ready,    /// it is taken in this cycle; 0 under halt
-  input  epilogue_t         start_desc,     /// valid with start_valid, checked at decode
-  input  logic [31:0]       start_index,    /// its ring count
-  output logic              done,           /// one cycle for each completed descriptor, in order
-  output logic              active,         /// holds a descriptor that is not done
-  output logic [3:0]        cause,          /// CAUSE_* of the oldest descriptor, while active
+  input  command_t          command,        /// the next descriptor
+  output status_t           status,         /// of those that were taken
   input  logic              halt,           /// request nothing more; what is on its way completes
-  output logic              idle,           /// nothing on its way; may hold descriptors under halt
   output logic              acc_re,         /// accumulator read port: acc_q one cycle later
   output logic              acc_half,       /// half that is read, with acc_re
   output logic [$clog2(ACC_ROWS)-1:0] acc_row,  /// row of the half, with acc_re
@@ -40,6 +35,13 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   output logic              epi_full,       /// all of them; the mask need not be looked at
   input  logic              epi_ready       /// has to be 1: no word can wait
 );
+  // ---- engine port
+  epilogue_t start_desc;
+  logic start_ready, done, active, idle;
+  logic [3:0] cause;
+  assign start_desc = command.desc;
+  assign status = '{ready: start_ready, done: done, active: active, idle: idle, cause: cause};
+
   localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
   localparam int unsigned RES_WORDS = (4 * CELLS + WORD - 1) / WORD;
   localparam int unsigned RES_BITS = (RES_WORDS > 1) ? $clog2(RES_WORDS) : 1;
@@ -83,7 +85,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
   logic d_par;
   assign d_par = start_desc.bias_en || start_desc.scale_en;
   assign start_ready = !held[in_slot] && !halt;
-  assign take = start_valid && start_ready;
+  assign take = command.valid && start_ready;
 
   // ---- parameter reads, ahead of the rows
   logic par_slot, par_req, par_grant, par_end;
@@ -218,7 +220,7 @@ module presil_epilogue import presil_config_pkg::*, presil_desc_pkg::*; #(
       f_out_pitch[in_slot] <= start_desc.out_pitch;
       f_resb[in_slot] <= start_desc.res_base;
       f_res_pitch[in_slot] <= start_desc.res_pitch;
-      f_index[in_slot] <= start_index;
+      f_index[in_slot] <= command.index;
       held[in_slot] <= 1'b1;
       fresh[in_slot] <= 1'b1;
       par_left[in_slot] <= d_par;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the command processor keeps for one engine: queue of 4 descriptors, token wait, signal masks
 // of descriptors in flight, cause.
-// Latency from push to start_valid: 2 (tokens there). Reset: synchronous (chip or queue reset).
+// Latency from push to command.valid: 2 (tokens there). Reset: synchronous (chip or queue reset).
 // Errors: none.
-module presil_issue import presil_desc_pkg::*; (
+module presil_issue import presil_desc_pkg::*, presil_engine_pkg::*; (
   input  logic        clk,
   input  logic        rst,
   input  logic        halt,            /// start nothing new
@@ -17,15 +17,10 @@ module presil_issue import presil_desc_pkg::*; (
   output logic [31:0] want_index,      /// ring count of the oldest; 0: no descriptor waits
   input  logic        grant,           /// presil_tokens takes the tokens in this cycle, with ask
   input  logic [19:0] have,            /// bit n: counter n is > 0; for the cause only
-  output logic        start_valid,     /// its tokens are taken; stays until start_ready
-  input  logic        start_ready,     /// from the engine, in the same cycle
-  output desc_t       start_desc,      /// valid with start_valid
-  output logic [31:0] start_index,     /// its ring count
-  input  logic        done,            /// pulse: the engine's oldest descriptor completes
+  output command_t    command,         /// to the engine: the oldest, its tokens are taken
+  input  status_t     status,          /// from the engine
   output logic [3:0]  give,            /// tokens that the completing descriptor signals; else 0
   output logic [31:0] done_index,      /// ring count of the oldest in flight
-  input  logic        active,          /// the engine holds a descriptor
-  input  logic [3:0]  engine_cause,    /// CAUSE_* of the engine, valid with active
   output logic [3:0]  cause            /// CAUSE_* that this cycle is charged to
 );
   typedef struct packed {
@@ -38,20 +33,21 @@ module presil_issue import presil_desc_pkg::*; (
   } flying_t;
   waiting_t    oldest;
   flying_t     oldest_flying;
-  logic        full, none, unused_full, unused_none;
+  logic        full, none, unused_full, unused_none, unused_idle;
+  assign unused_idle = status.idle;
 
   presil_fifo #(.T(waiting_t), .DEPTH(4)) u_waiting (.clk, .rst, .put(push),
       .in({push_index, push_desc}), .full, .take(grant), .oldest, .empty(none));
-  presil_fifo #(.T(flying_t), .DEPTH(8)) u_flying (.clk, .rst, .put(start_valid && start_ready),
-      .in({start_index, start_desc.signals}), .full(unused_full), .take(done),
+  presil_fifo #(.T(flying_t), .DEPTH(8)) u_flying (.clk, .rst, .put(command.valid && status.ready),
+      .in({command.index, command.desc.signals}), .full(unused_full), .take(status.done),
       .oldest(oldest_flying), .empty(unused_none));
 
   assign room       = !full;
-  assign empty      = !start_valid && none;
-  assign ask        = !none && !start_valid && !halt;
+  assign empty      = !command.valid && none;
+  assign ask        = !none && !command.valid && !halt;
   assign want       = !none ? oldest.desc.waits : 20'd0;
   assign want_index = !none ? oldest.index : 32'd0;
-  assign give       = done ? oldest_flying.give : 4'd0;
+  assign give       = status.done ? oldest_flying.give : 4'd0;
   assign done_index = oldest_flying.index;
 
   always_comb begin
@@ -59,8 +55,8 @@ module presil_issue import presil_desc_pkg::*; (
     missing = want & ~have;
     cause = CAUSE_BUSY;
     if (halt) cause = CAUSE_ERROR;
-    else if (active) cause = engine_cause;
-    else if (start_valid) cause = CAUSE_BUSY;
+    else if (status.active) cause = status.cause;
+    else if (command.valid) cause = CAUSE_BUSY;
     else if (none) cause = CAUSE_COMMAND;
     else if (missing[3:0] != 4'd0) cause = CAUSE_WAIT_LOAD;
     else if (missing[7:4] != 4'd0) cause = CAUSE_WAIT_MATRIX;
@@ -70,19 +66,18 @@ module presil_issue import presil_desc_pkg::*; (
   end
 
   always_ff @(posedge clk) begin
-    if (start_valid && start_ready) start_valid <= 1'b0;
-    if (grant) begin
-      start_valid <= 1'b1;  start_desc <= oldest.desc;  start_index <= oldest.index;
-    end
-    if (rst) start_valid <= 1'b0;
+    if (command.valid && status.ready) command.valid <= 1'b0;
+    if (grant) command <= '{valid: 1'b1, index: oldest.index, desc: oldest.desc};
+    if (rst) command.valid <= 1'b0;
   end
 
 `ifndef SYNTHESIS
   // a: what must hold, c: what tests must reach (tests/regress/testplan.toml)
-  a_done: assert property (@(posedge clk) disable iff (rst) done |-> active);
+  a_done: assert property (@(posedge clk) disable iff (rst) status.done |-> status.active);
   c_full: cover property (@(posedge clk) disable iff (rst) full);
-  c_overlap: cover property (@(posedge clk) disable iff (rst) start_valid && start_ready && active);
-  c_busy: cover property (@(posedge clk) disable iff (rst) active && cause == CAUSE_BUSY);
+  c_overlap: cover property (@(posedge clk) disable iff (rst)
+    command.valid && status.ready && status.active);
+  c_busy: cover property (@(posedge clk) disable iff (rst) status.active && cause == CAUSE_BUSY);
   c_command: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_COMMAND);
   c_wait_load: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_WAIT_LOAD);
   c_wait_matrix: cover property (@(posedge clk) disable iff (rst) cause == CAUSE_WAIT_MATRIX);

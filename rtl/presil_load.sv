@@ -7,22 +7,18 @@
 // a conversion), one a cycle; pipeline align, (split), merge with padding. A chunk that overlaps
 // the next and doesn't fit in the window of 16 beats is read for itself.
 // Reset: synchronous, only when idle. Errors: SPAD_RANGE here, READ_BUS in presil_axi_read.
-module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
+module presil_load import presil_config_pkg::*, presil_desc_pkg::*,
+    presil_engine_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD),  /// log2 of WORD, the bytes of beat and word
   localparam int unsigned NW = WORD / 4  /// 32-bit words of a beat
 ) (
   input  logic              clk,
   input  logic              rst,
-  input  logic              start_valid,        /// a descriptor, its tokens taken
-  output logic              start_ready,        /// taken in this cycle; at most 8 are not done
-  input  load_t             start_desc,         /// valid with start_valid
-  input  logic [31:0]       start_index,        /// its ring count
-  output logic              done,               /// pulse: the oldest's last word is granted
-  output logic              active,             /// a descriptor is not done
-  output logic [3:0]        cause,              /// CAUSE_* of its own, valid with active
+  input  command_t          command,            /// the next descriptor
+  /// ready: at most 8 are not done; done: its last word is granted; idle: presil_axi_read knows the
+  /// bus
+  output status_t           status,
   input  logic              halt,               /// take and ask for nothing; drop what comes
-  /// nothing of its own in flight, or halt; presil_axi_read knows the bus
-  output logic              idle,
   output logic              err_valid,          /// pulse: SPAD_RANGE
   output logic [31:0]       err_index,          /// ring count of its descriptor
   output logic [31:0]       err_addr,           /// scratchpad byte address of the word
@@ -41,6 +37,13 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic              ld_full,            /// all bytes: ld_mask means nothing
   input  logic              ld_ready            /// granted in this cycle
 );
+  // ---- engine port
+  load_t start_desc;
+  logic start_ready, done, active, idle;
+  logic [3:0] cause;
+  assign start_desc = command.desc;
+  assign status = '{ready: start_ready, done: done, active: active, idle: idle, cause: cause};
+
   // ---- descriptor ---------------------------------------------------------------------------
   logic        own_chunks;                      // chunks are read one by one
   logic [15:0] d_chunk, d_n0;
@@ -56,7 +59,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [3:0] held;                             // descriptors not done
   logic rows_ready;
   assign start_ready = rows_ready && !full && !held[3] && !halt;
-  assign start       = start_valid && start_ready;
+  assign start       = command.valid && start_ready;
   always_comb begin
     d_span = 50'(d_chunk);
     if (start && !own_chunks) d_span = 50'(d_chunk) + 50'(d_n0 - 16'd1) * 50'(d_step0);
@@ -68,7 +71,7 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [31:0]    row_beats, row_s, row_index;
   logic [49:0]    row_rel, row_pos;
   presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready),
-      .index(start_index), .addr(start_desc.addr[39:0]), .ds1(start_desc.ds1[39:0]),
+      .index(command.index), .addr(start_desc.addr[39:0]), .ds1(start_desc.ds1[39:0]),
       .ds2(start_desc.ds2[39:0]), .ds3(start_desc.ds3[39:0]), .sp(start_desc.sp_base),
       .ss0(start_desc.ss0), .ss1(start_desc.transpose ? 32'd0 : start_desc.ss1),
       .ss2(start_desc.ss2), .ss3(start_desc.ss3), .n0(own_chunks ? d_n0 : 16'd1),
@@ -112,7 +115,8 @@ module presil_load import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [31:0] walk_err_index, walk_err_addr;
 
   assign rx = rvalid && rready && !halt;
-  presil_load_walk u_walk (.clk, .rst, .start, .start_desc, .start_index, .own_chunks, .full,
+  presil_load_walk u_walk (.clk, .rst, .start, .start_desc, .start_index(command.index),
+      .own_chunks, .full,
       .row_valid(row_valid && row_ready), .row_beats, .row_rel, .row_pos, .row_s, .row_last1,
       .row_last, .rows_full, .halt, .rx, .rx_slot, .rx_ready(rready), .stall, .pipe_empty, .tr_open,
       .tr_open_early, .tr_busy, .waiting, .working, .piece_valid, .piece_done, .piece_full,

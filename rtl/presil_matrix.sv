@@ -8,18 +8,13 @@
 // Reset: synchronous, active high; memories and payload are not reset. Errors: none of its own;
 // act_index and wgt_index name the descriptor of the request on the port, for the scratchpad's
 // range check. PARITY: acc_bad and line_bad are of the row that has come in this cycle.
-module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot_pkg::*; (
+module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot_pkg::*,
+    presil_engine_pkg::*; (
   input  logic              clk,
   input  logic              rst,
-  input  logic              start_valid,    /// descriptor is there, its tokens are taken
-  output logic              start_ready,    /// it is taken in this cycle; 0 under halt
-  input  matrix_t           start_desc,     /// valid with start_valid, checked at decode
-  input  logic [31:0]       start_index,    /// its ring count
-  output logic              done,           /// one cycle for each completed descriptor, in order
-  output logic              active,         /// holds a descriptor that is not done
-  output logic [3:0]        cause,          /// CAUSE_* of the oldest descriptor, while active
+  input  command_t          command,        /// the next descriptor
+  output status_t           status,         /// of those that were taken
   input  logic              halt,           /// request nothing more; what is on its way completes
-  output logic              idle,           /// nothing on its way; may hold descriptors under halt
   output logic              act_valid,      /// scratchpad read port: activations
   output logic [15:0]       act_addr,       /// word address
   output logic [31:0]       act_index,      /// ring count of the request's descriptor
@@ -45,13 +40,20 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   output logic              line_bad,       /// a word above of wrong parity; 0 without PARITY
   output logic [31:0]       line_bad_at     /// (rows above - 1) * 64 + position
 );
+  // ---- engine port
+  matrix_t start_desc;
+  logic start_ready, done, active, idle;
+  logic [3:0] cause;
+  assign start_desc = command.desc;
+  assign status = '{ready: start_ready, done: done, active: active, idle: idle, cause: cause};
+
   localparam int unsigned ROW_BITS = $clog2(ACC_ROWS);
 
   // ---- descriptors: one running, one behind it
   logic agen_ready, wgt_in_ready, take;
   logic [2:0] held;                   // descriptors taken and not done
   assign start_ready = agen_ready && wgt_in_ready && !halt;
-  assign take = start_valid && start_ready;
+  assign take = command.valid && start_ready;
 
   logic row_valid, row_take, row_pad, row_end, row_last, row_first, row_half, row_float, row_fp16,
       row_skip, can, ready_set, row_set;
@@ -63,7 +65,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   logic [2:0] row_kx, row_ky, row_repeat;
 
   presil_agen u_agen (.clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc),
-      .index(start_index), .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte,
+      .index(command.index), .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte,
       .row_acc, .row_end, .row_last, .row_first, .row_half, .row_float, .row_fp16, .row_skip,
       .row_depthwise, .row_emit, .row_repeat, .row_x, .row_kx, .row_ky, .row_index(act_index));
 
@@ -72,7 +74,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   logic [CELL_BITS-1:0] arr_wgt_cell;
 
   presil_weights u_weights (.clk, .rst, .halt, .in_valid(take), .in_ready(wgt_in_ready),
-      .desc(start_desc), .index(start_index), .block_done(row_take && row_end),
+      .desc(start_desc), .index(command.index), .block_done(row_take && row_end),
       .block_ready(ready_set), .row_set, .rd_valid(wgt_valid), .rd_addr(wgt_addr),
       .rd_index(wgt_index), .rd_ready(wgt_ready), .arr_valid(arr_wgt_valid), .arr_set(arr_wgt_set),
       .arr_cell(arr_wgt_cell), .arr_first(arr_wgt_first), .arr_depthwise(arr_wgt_depthwise),

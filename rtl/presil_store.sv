@@ -6,22 +6,17 @@
 // One read and one beat a cycle; the next descriptor starts while responses are outstanding. Reset:
 // synchronous, only when idle.
 // Errors: SPAD_RANGE here, WRITE_BUS in presil_axi_write.
-module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
+module presil_store import presil_config_pkg::*, presil_desc_pkg::*,
+    presil_engine_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)  /// log2 of WORD, the bytes of beat and word
 ) (
   input  logic              clk,
   input  logic              rst,
-  input  logic              start_valid,       /// a descriptor, its tokens taken
-  output logic              start_ready,       /// taken in this cycle; at most 6 are not done
-  input  store_t            start_desc,        /// valid with start_valid
-  input  logic [31:0]       start_index,       /// its ring count
-  /// pulse: the oldest's words are read (ordered: and all bursts up to its last acknowledged)
-  output logic              done,
-  output logic              active,            /// a descriptor is not done
-  output logic [3:0]        cause,             /// CAUSE_* of its own, valid with active
+  input  command_t          command,           /// the next descriptor
+  /// ready: at most 6 are not done; done: its words are read (ordered: and all bursts up to its
+  /// last acknowledged); idle: presil_axi_write knows the bus
+  output status_t           status,
   input  logic              halt,              /// take, read and ask for nothing
-  /// nothing of its own in flight, or halt; presil_axi_write knows the bus
-  output logic              idle,
   output logic              err_valid,         /// SPAD_RANGE; stays until halt
   output logic [31:0]       err_index,         /// ring count of its descriptor
   output logic [31:0]       err_addr,          /// scratchpad byte address of the word
@@ -44,6 +39,13 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   output logic [LW:0]       beat_bytes,        /// strobes set
   input  logic              response           /// a burst was acknowledged: pulse, in order
 );
+  // ---- engine port
+  store_t start_desc;
+  logic start_ready, done, active, idle;
+  logic [3:0] cause;
+  assign start_desc = command.desc;
+  assign status = '{ready: start_ready, done: done, active: active, idle: idle, cause: cause};
+
   logic unused;
   assign unused = &start_desc;                 // the fields of others, too
   localparam logic [31:0] WORDS = BANKS * BANK_WORDS;
@@ -62,7 +64,7 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   assign d_bytes = 32'(d_chunk) * 32'(d_n0);
   assign row_at  = unused_rel[LW-1:0];
   presil_rows u_rows (.clk, .rst, .start_valid(start), .start_ready(rows_ready),
-      .index(start_index), .addr(start_desc.addr[39:0]), .ds1(start_desc.ds1[39:0]),
+      .index(command.index), .addr(start_desc.addr[39:0]), .ds1(start_desc.ds1[39:0]),
       .ds2(start_desc.ds2[39:0]), .ds3(start_desc.ds3[39:0]), .sp(start_desc.sp_base), .ss0(32'd0),
       .ss1(start_desc.ss1), .ss2(start_desc.ss2), .ss3(start_desc.ss3), .n0(16'd1),
       .n1(start_desc.n1), .n2(start_desc.n2), .n3(start_desc.n3), .pos0(50'd0), .step0(32'd0),
@@ -104,7 +106,7 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
   logic [2:0]  addr_at;
   logic        a_last;
   assign start_ready = rows_ready && held < 4'd6 && !halt;
-  assign start       = start_valid && start_ready;
+  assign start       = command.valid && start_ready;
   assign active      = held != 4'd0;
   assign owed        = q_bursts[tail] - responses;
   assign done        = active && read[tail]
@@ -194,7 +196,7 @@ module presil_store import presil_config_pkg::*; import presil_desc_pkg::*; #(
     if (start) begin
       q_chunk[head] <= d_chunk;  q_n0[head] <= d_n0;
       q_word[head] <= start_desc.word_bytes;
-      q_index[head] <= start_index;  q_sw[head] <= start_desc.sw;
+      q_index[head] <= command.index;  q_sw[head] <= start_desc.sw;
       q_ss0[head] <= start_desc.ss0;  q_ordered[head] <= start_desc.ordered;
       head <= head + 3'd1;
     end

@@ -2,7 +2,7 @@
 // Whole chip: AXI4-Lite registers, command processor, four engines, scratchpad, one AXI4 master.
 // Reset: synchronous, active high, at least two cycles. Ports: docs/rtl.md "Top ports". Errors:
 // registers, docs/isa.md section 1.
-module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
+module presil_top import presil_config_pkg::*, presil_desc_pkg::*, presil_engine_pkg::*; #(
   localparam int unsigned LW = $clog2(WORD)
 ) (
   input  logic              clk,
@@ -199,29 +199,32 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
 
   // ---- issue: an engine more is one in presil_desc_pkg, and its instance below ---------------
   logic               clean;                       // reset of engines and queues
-  logic [ENGINES-1:0] ask, grant, start_valid, start_ready, done, active, overflow;
+  logic [ENGINES-1:0] ask, grant, start_valid, done, active, idle, overflow;
   logic [19:0]        want [ENGINES], have;
-  logic [31:0]        want_index [ENGINES], start_index [ENGINES], done_index [ENGINES], counts [5];
-  logic [3:0]         give [ENGINES], engine_cause [ENGINES], cause [ENGINES];
+  logic [31:0]        want_index [ENGINES], done_index [ENGINES], counts [5];
+  logic [3:0]         give [ENGINES], cause [ENGINES];
   assign clean = rst || engine_rst;
   logic [4*ENGINES-1:0] gives;
   assign all_empty = &empty;
   presil_tokens u_tokens (.clk, .rst(clean), .clear(launch), .want, .asks(ask), .grant, .have,
     .give(gives), .overflow, .counts);
   for (genvar e = 0; e < ENGINES; e++) begin : g_issue
-    desc_t desc;
+    command_t command;
+    status_t  status;
+    assign start_valid[e] = command.valid;
+    assign done[e]        = status.done;
+    assign active[e]      = status.active;
+    assign idle[e]        = status.idle;
     assign gives[4*e +: 4] = give[e];
     presil_issue u_issue (.clk, .rst(clean), .halt, .push(push[e]), .push_desc, .push_index,
         .room(room[e]), .empty(empty[e]), .ask(ask[e]), .want(want[e]), .want_index(want_index[e]),
-        .grant(grant[e]), .have, .start_valid(start_valid[e]), .start_ready(start_ready[e]),
-        .start_desc(desc), .start_index(start_index[e]), .done(done[e]), .give(give[e]),
-        .done_index(done_index[e]), .active(active[e]), .engine_cause(engine_cause[e]),
+        .grant(grant[e]), .have, .command, .status, .give(give[e]), .done_index(done_index[e]),
         .cause(cause[e]));
   end
 
   // ---- engines and scratchpad ---------------------------------------------------------------
   // later: what reaches an engine that has no descriptor
-  logic [ENGINES-1:0] idle, wake, later;
+  logic [ENGINES-1:0] wake, later;
   logic        act_valid, act_ready, act_rvalid, wgt_valid, wgt_ready, wgt_rvalid, st_valid,
       st_ready, st_rvalid, res_valid, res_ready, res_rvalid;
   logic [15:0] act_addr, wgt_addr, st_addr, ld_addr;
@@ -270,37 +273,28 @@ module presil_top import presil_config_pkg::*; import presil_desc_pkg::*; #(
     presil_clock_gate u_gate (.clk, .en(wake[e]), .gclk);
   end
 
-  presil_load u_load (.clk(g_clock[LOAD].gclk), .rst(clean), .start_valid(start_valid[LOAD]),
-      .start_ready(start_ready[LOAD]), .start_desc(g_issue[LOAD].desc),
-      .start_index(start_index[LOAD]), .done(done[LOAD]), .active(active[LOAD]),
-      .cause(engine_cause[LOAD]), .halt, .idle(idle[LOAD]), .err_valid(load_err),
-      .err_index(load_err_index), .err_addr(load_err_addr), .burst_valid(lb_valid),
-      .burst_ready(lb_ready), .burst_beat(lb_beat), .burst_len(lb_len), .burst_index(lb_index),
-      .rvalid(load_rvalid), .rready(load_rready), .rdata(m_axi_rdata), .ld_valid, .ld_addr,
-      .ld_data, .ld_mask, .ld_full, .ld_ready);
+  presil_load u_load (.clk(g_clock[LOAD].gclk), .rst(clean), .command(g_issue[LOAD].command),
+      .status(g_issue[LOAD].status), .halt, .err_valid(load_err), .err_index(load_err_index),
+      .err_addr(load_err_addr), .burst_valid(lb_valid), .burst_ready(lb_ready),
+      .burst_beat(lb_beat), .burst_len(lb_len), .burst_index(lb_index), .rvalid(load_rvalid),
+      .rready(load_rready), .rdata(m_axi_rdata), .ld_valid, .ld_addr, .ld_data, .ld_mask, .ld_full,
+      .ld_ready);
   presil_matrix u_matrix (.clk(g_clock[MATRIX].gclk), .rst(clean),
-      .start_valid(start_valid[MATRIX]), .start_ready(start_ready[MATRIX]),
-      .start_desc(g_issue[MATRIX].desc), .start_index(start_index[MATRIX]), .done(done[MATRIX]),
-      .active(active[MATRIX]), .cause(engine_cause[MATRIX]), .halt, .idle(idle[MATRIX]), .acc_bad,
+      .command(g_issue[MATRIX].command), .status(g_issue[MATRIX].status), .halt, .acc_bad,
       .acc_bad_epilogue, .acc_bad_row, .line_bad, .line_bad_at, .act_valid, .act_addr, .act_index,
       .act_ready, .act_rvalid, .act_rdata, .wgt_valid, .wgt_addr, .wgt_index, .wgt_ready,
       .wgt_rvalid, .wgt_rdata, .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken);
   presil_epilogue u_epilogue (.clk(g_clock[EPILOGUE].gclk), .rst(clean),
-      .start_valid(start_valid[EPILOGUE]), .start_ready(start_ready[EPILOGUE]),
-      .start_desc(g_issue[EPILOGUE].desc), .start_index(start_index[EPILOGUE]),
-      .done(done[EPILOGUE]), .active(active[EPILOGUE]), .cause(engine_cause[EPILOGUE]), .halt,
-      .idle(idle[EPILOGUE]), .acc_re, .acc_half, .acc_row, .acc_q, .acc_taken, .res_valid,
-      .res_addr, .res_index, .res_ready, .res_rvalid, .res_rdata, .epi_valid, .epi_addr, .epi_index,
-      .epi_data, .epi_mask, .epi_full, .epi_ready);
-  presil_store u_store (.clk(g_clock[STORE].gclk), .rst(clean), .start_valid(start_valid[STORE]),
-      .start_ready(start_ready[STORE]), .start_desc(g_issue[STORE].desc),
-      .start_index(start_index[STORE]), .done(done[STORE]), .active(active[STORE]),
-      .cause(engine_cause[STORE]), .halt, .idle(idle[STORE]), .err_valid(store_err),
-      .err_index(store_err_index), .err_addr(store_err_addr), .st_valid, .st_addr, .st_ready,
-      .st_rvalid, .st_rdata, .burst_valid(sb_valid), .burst_ready(sb_ready), .burst_beat(sb_beat),
-      .burst_len(sb_len), .burst_index(sb_index), .put(rec_put), .put_data(rec_data), .beat_valid,
-      .beat_ready, .beat_data(m_axi_wdata), .beat_strb, .beat_bytes,
-      .response(response && !recording));
+      .command(g_issue[EPILOGUE].command), .status(g_issue[EPILOGUE].status), .halt, .acc_re,
+      .acc_half, .acc_row, .acc_q, .acc_taken, .res_valid, .res_addr, .res_index, .res_ready,
+      .res_rvalid, .res_rdata, .epi_valid, .epi_addr, .epi_index, .epi_data, .epi_mask, .epi_full,
+      .epi_ready);
+  presil_store u_store (.clk(g_clock[STORE].gclk), .rst(clean), .command(g_issue[STORE].command),
+      .status(g_issue[STORE].status), .halt, .err_valid(store_err), .err_index(store_err_index),
+      .err_addr(store_err_addr), .st_valid, .st_addr, .st_ready, .st_rvalid, .st_rdata,
+      .burst_valid(sb_valid), .burst_ready(sb_ready), .burst_beat(sb_beat), .burst_len(sb_len),
+      .burst_index(sb_index), .put(rec_put), .put_data(rec_data), .beat_valid, .beat_ready,
+      .beat_data(m_axi_wdata), .beat_strb, .beat_bytes, .response(response && !recording));
   presil_scratchpad u_scratchpad (.clk, .rst, .act_valid, .wgt_valid, .st_valid, .res_valid,
       .act_addr, .wgt_addr, .spad_bad, .spad_bad_store, .spad_bad_index, .spad_bad_addr, .st_addr,
       .res_addr, .act_ready, .wgt_ready, .st_ready, .res_ready, .act_rvalid, .wgt_rvalid,

@@ -114,7 +114,7 @@ def test_several_outputs_of_a_channel(channels, each, last):
 
 
 def input_gradient(g, w, channels, edges, rows=slice(None), columns=slice(None)):
-    """docs/numerics.md 5: outputs of a channel as rows. edges: of what `rows` and `columns` leave of the kernel."""
+    """docs/numerics.md 5: outputs as rows. edges: of the kernel that `rows` and `columns` leave."""
     each = len(w) // channels
     w = w.reshape(channels, each, *w.shape[2:])[:, :, rows, columns].flip(2, 3)
     tall = w.transpose(1, 2).reshape(channels, 1, -1, w.shape[3])
@@ -126,7 +126,7 @@ def input_gradient(g, w, channels, edges, rows=slice(None), columns=slice(None))
 
 @pytest.mark.parametrize("each", (2, 3))
 def test_phases_of_several_outputs(each):
-    """3x4 with strides 2 and 3, no padding: a phase has rows 0 and 2 of the kernel or 1, columns 0 and 3, or 1, or 2."""
+    """3x4 with strides 2 and 3, no padding: a phase has rows 0 and 2 of the kernel or 1, columns 0 and 3 or 1 or 2."""
     x, w = torch.randn(2, 5, 9, 10), torch.randn(5 * each, 1, 3, 4)
     g = torch.randn(2, 5 * each, 4, 3)
     gx, _ = gradients(x, w, g, stride=(2, 3))

@@ -21,8 +21,8 @@ class Model:
         self.age, self.matrix = 0, False  # cycles since the doorbell; MATRIX was BUSY since then
 
     def cycle(self, now: dict) -> None:
-        """A snapshot shows what was before the cycle, a clear forgets that and counts the cycle; matrix_first and _last are the last
-        launch's."""
+        """A snapshot shows what was before the cycle, a clear forgets that and counts the cycle; matrix_first and _last
+        are the last launch's."""
         count = self.count
         if now["snapshot"]:
             self.shown = list(count)

@@ -172,4 +172,4 @@ async def outside_the_scratchpad(dut):
         rig.set("halt", 1)
         for _ in range(3):
             await rig.cycle()
-        rig.expect((rig.get("idle"), rig.get("burst_valid")), (1, 0), "idle and no burst after a halt")
+        rig.expect((rig.status("idle"), rig.get("burst_valid")), (1, 0), "idle and no burst after a halt")

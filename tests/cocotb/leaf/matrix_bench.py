@@ -178,5 +178,5 @@ async def a_halt_ends_it(dut):
                 part.step()
             if rig.cycles > stop + 1:
                 rig.expect((rig.get("act_valid"), rig.get("wgt_valid")), (0, 0), "requests after a halt")
-                idle = rig.get("idle")
+                idle = rig.status("idle")
             assert rig.cycles < stop + 300, "not idle after a halt"

@@ -21,6 +21,9 @@ SEED = int(os.environ.get("PRESIL_SEED", "1"))
 SCALE = float(os.environ.get("PRESIL_LEAF", "1"))  # how many descriptors, of what CI has
 WORD, WORDS = CONFIG.word_bytes, CONFIG.banks * CONFIG.bank_words
 ADDRESS_MASK = (1 << 40) - 1
+# presil_engine_pkg: status_t, lowest bit and bits of a field; what lies above the descriptor in command_t
+STATUS = {"cause": (0, 4), "idle": (4, 1), "active": (5, 1), "done": (6, 1), "ready": (7, 1)}
+INDEX_AT, VALID_AT = 1024, 1056
 driven: set[str] = set()  # inputs that some test of this simulator has set: they stay as it left them
 
 
@@ -51,6 +54,11 @@ class Rig:
             self.held[name] = value
             driven.add(name)
             getattr(self.dut, name).value = value
+
+    def status(self, field: str) -> int:
+        """Of an engine."""
+        low, bits = STATUS[field]
+        return self.get("status") >> low & (1 << bits) - 1
 
     def put(self, name: str, values: list[int]) -> None:
         """Into an unpacked array."""
@@ -169,7 +177,7 @@ class Feeder:
         self.rig, self.programs, self.eager, self.first = rig, programs, eager, first
         self.given = self.done = 0
         self.offered = False
-        rig.set("start_valid", 0)
+        rig.set("command", 0)
 
     def index(self, k: int) -> int:
         return ring_count(k, self.first)
@@ -180,16 +188,17 @@ class Feeder:
     def step(self, may: bool = True) -> bool:
         """True if a descriptor became done in the cycle before."""
         rig = self.rig
-        if self.offered and rig.get("start_ready"):
+        if self.offered and rig.status("ready"):
             self.given += 1
             self.offered = False
         if not self.offered:
             self.offered = may and self.given < len(self.programs) and bool(rig.chance(self.eager))
             if self.offered:
-                rig.put_descriptor("start_desc", self.programs[self.given])
-                rig.set("start_index", self.index(self.given))
-            rig.set("start_valid", int(self.offered))
-        if rig.get("done"):
+                index, words = self.index(self.given), self.programs[self.given]
+                rig.set("command", 1 << VALID_AT | index << INDEX_AT | layout.join(words))
+            else:
+                rig.set("command", rig.held["command"] & (1 << VALID_AT) - 1)
+        if rig.status("done"):
             self.done += 1
             assert self.done <= self.given, f"done without a descriptor (cycle {rig.cycles}, PRESIL_SEED={SEED})"
             return True
@@ -249,8 +258,8 @@ async def run_out(rig: Rig, feeder: Feeder, step) -> None:
     while quiet < 4:
         await rig.cycle()
         step()
-        quiet = quiet + 1 if feeder.over and rig.get("idle") else 0
+        quiet = quiet + 1 if feeder.over and rig.status("idle") else 0
         assert rig.cycles < cycles, (
             f"{feeder.done} of {len(feeder.programs)} done after {cycles} cycles, PRESIL_SEED={SEED}"
         )
-    rig.expect(rig.get("active"), 0, "active with nothing to do")
+    rig.expect(rig.status("active"), 0, "active with nothing to do")

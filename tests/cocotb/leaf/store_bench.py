@@ -135,4 +135,4 @@ async def outside_the_scratchpad(dut):
         rig.set("halt", 1)
         for _ in range(3):
             await rig.cycle()
-        rig.expect((rig.get("idle"), rig.get("burst_valid"), rig.get("st_valid")), (1, 0, 0), "state after a halt")
+        rig.expect((rig.status("idle"), rig.get("burst_valid"), rig.get("st_valid")), (1, 0, 0), "state after a halt")

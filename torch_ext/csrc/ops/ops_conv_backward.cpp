@@ -6,7 +6,7 @@
 #include "ops/conv.h"
 #include "host/fallback.h"
 #include "ops/one_device.h"
-#include "ops/phases.h"
+#include "ops/gradient_phases.h"
 
 #include <torch/library.h>
 

@@ -2,7 +2,7 @@
 // The gradient of the input of a convolution whose channels have several outputs each: a sum over a channel's outputs,
 // too, for which the array has no window. Row y of output k becomes row y * outputs + k of a taller gradient, and the
 // kernel as tall: a depthwise convolution that walks `outputs` rows at a time (docs/numerics.md 5).
-#include "ops/phases.h"
+#include "ops/gradient_phases.h"
 
 namespace presil {
 namespace {
