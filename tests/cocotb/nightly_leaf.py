@@ -28,6 +28,7 @@ FILES = {
     "record": "record",
     "weights": "weights",
     "agen": "agen",
+    "load_columns": "load_columns",
 }
 LEAST = 2  # of each bench's faults; the table says how many there are
 

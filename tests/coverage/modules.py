@@ -18,7 +18,6 @@ WITHIN = {
     "presil_check": "command",
     "presil_epilogue_pipe": "epilogue",
     "presil_fp_pkg": "matrix, epilogue",
-    "presil_load_columns": "load",
     "presil_load_walk": "load",
 }
 
