@@ -29,6 +29,7 @@ FILES = {
     "weights": "weights",
     "agen": "agen",
     "load_columns": "load_columns",
+    "check": "check",
 }
 LEAST = 2  # of each bench's faults; the table says how many there are
 
