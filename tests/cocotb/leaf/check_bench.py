@@ -14,13 +14,15 @@ KINDS = ("NOP", "LOAD", "STORE", "MATRIX", "EPILOGUE")
 NONE, FIELD = layout.enum("ERROR", "NONE"), layout.enum("ERROR", "FIELD")
 LIMITS = sorted({1, 4, 5, 64, 256, CELLS, CONFIG.lanes, CONFIG.lanes // 2, CONFIG.lanes // 4, WORD, 2 * WORD, ROWS})
 TYPES = {n: [layout.enum("DTYPE", t) for t in "INT8 BF16 FP16 FP32 RAW32".split()[:n]] for n in (3, 4, 5)}
+PLACES = "chunk_bytes word_bytes n0 n1 n2 n3 sp_base sw ss0 ss1 ss2 ss3"
 # Fields that a rule names, and no others.
 RULED = {
     "NOP": "wait signal",
-    "LOAD": "conv transpose esize_log2 row_bytes pos0 step0 chunk_bytes word_bytes n0 n1 n2 n3 sp_base sw ss0 ss1 ss2 ss3",
-    "STORE": "conv chunk_bytes word_bytes n0 n1 n2 n3 sp_base sw ss0 ss1 ss2 ss3",
+    "LOAD": f"conv transpose esize_log2 row_bytes pos0 step0 {PLACES}",
+    "STORE": f"conv {PLACES}",
     "MATRIX": "dtype depthwise repeat_log2 nx ny sx sy kx ky ncb dx dy acc_base idx idy",
-    "EPILOGUE": "out_type rows acc_base out_base out_pitch res_en res_type res_base res_pitch clamp_en clamp_lo clamp_hi",
+    "EPILOGUE": "out_type rows acc_base out_base out_pitch res_en res_type res_base res_pitch"
+    " clamp_en clamp_lo clamp_hi",
 }
 
 

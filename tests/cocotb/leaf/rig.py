@@ -2,6 +2,7 @@
 """What the benches of one module share: the clock, what the module says and hears once a cycle, its neighbours.
 
 `Rig.cycle()` waits for a rising edge: `get` then gives what the cycle before it showed, `set` what the next will hear.
+A module without a clock answers within the cycle.
 What a module should do comes from the Python oracle (tests/oracle).
 """
 
