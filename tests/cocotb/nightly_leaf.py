@@ -30,6 +30,7 @@ FILES = {
     "agen": "agen",
     "load_columns": "load_columns",
     "check": "check",
+    "load_walk": "load_walk",
 }
 LEAST = 2  # of each bench's faults; the table says how many there are
 

@@ -17,7 +17,6 @@ WITHIN = {
     "presil_dot_pkg": "matrix",
     "presil_epilogue_pipe": "epilogue",
     "presil_fp_pkg": "matrix, epilogue",
-    "presil_load_walk": "load",
 }
 
 
