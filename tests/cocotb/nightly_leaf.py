@@ -28,6 +28,9 @@ FILES = {
     "record": "record",
     "weights": "weights",
     "agen": "agen",
+    "load_columns": "load_columns",
+    "check": "check",
+    "load_walk": "load_walk",
 }
 LEAST = 2  # of each bench's faults; the table says how many there are
 
