@@ -3,7 +3,8 @@
 """Benches of one module each (leaf/*_bench.py): builds the module alone and runs its bench (docs/testing.md).
 
 usage: leaf.py [NAME…] [--config tiny|odd] [--seed N] [--scale F]
-       NAME: load, store, matrix, epilogue, command, tokens, scratchpad, counters, record, weights, agen (default: all)
+       NAME: load, store, matrix, epilogue, command, tokens, scratchpad, counters, record, weights, agen,
+             epilogue_pipe (default: all)
        --scale: of the number of descriptors
 """
 
@@ -14,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from simulator import BUILD, ROOT, Simulator  # noqa: E402
 
-NAMES = "load store matrix epilogue command tokens scratchpad counters record weights agen".split()
+NAMES = "load store matrix epilogue command tokens scratchpad counters record weights agen epilogue_pipe".split()
 # Python takes the time, not the module: what compiles fast is good enough.
 FLAGS = "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
 

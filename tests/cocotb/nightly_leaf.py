@@ -28,6 +28,7 @@ FILES = {
     "record": "record",
     "weights": "weights",
     "agen": "agen",
+    "epilogue_pipe": "epilogue_pipe fp_pkg",
 }
 LEAST = 2  # of each bench's faults; the table says how many there are
 

@@ -16,7 +16,6 @@ WITHIN = {
     "presil_array": "matrix",
     "presil_dot_pkg": "matrix",
     "presil_check": "command",
-    "presil_epilogue_pipe": "epilogue",
     "presil_fp_pkg": "matrix, epilogue",
     "presil_load_columns": "load",
     "presil_load_walk": "load",
