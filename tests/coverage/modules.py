@@ -13,7 +13,6 @@ FAULTS = 5  # planted ones that such a module has at least
 
 # Modules that a bench of the engine around them drives, port by port: alone they would need its neighbours again.
 WITHIN = {
-    "presil_array": "matrix",
     "presil_dot_pkg": "matrix",
     "presil_check": "command",
     "presil_fp_pkg": "matrix, epilogue",

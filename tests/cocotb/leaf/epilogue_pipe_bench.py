@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""presil_epilogue_pipe alone: every word of the rows of random EPILOGUEs, and the cycle in which the header promises it,
+"""presil_epilogue_pipe alone: every word of random EPILOGUEs, and the cycle that the header promises for it,
 while the two slots take other descriptors, parameters and residuals."""
 
 import cocotb
