@@ -4,7 +4,7 @@
 
 usage: leaf.py [NAME…] [--config tiny|odd] [--seed N] [--scale F]
        NAME: load, store, matrix, epilogue, command, tokens, scratchpad, counters, record, weights, agen,
-             epilogue_pipe, array (default: all)
+             epilogue_pipe, array, functions (default: all)
        --scale: of the number of descriptors
 """
 
@@ -15,7 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from simulator import BUILD, ROOT, Simulator  # noqa: E402
 
-NAMES = "load store matrix epilogue command tokens scratchpad counters record weights agen epilogue_pipe array".split()
+NAMES = "load store matrix epilogue command tokens scratchpad counters record weights agen".split()
+NAMES += "epilogue_pipe array functions".split()
 # Python takes the time, not the module: what compiles fast is good enough.
 FLAGS = "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
 

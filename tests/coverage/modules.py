@@ -12,10 +12,11 @@ LONG = 100  # lines: beyond, a module has all of it
 FAULTS = 5  # planted ones that such a module has at least
 
 # Modules that a bench of the engine around them drives, port by port: alone they would need its neighbours again.
+# And packages, whose functions a bench calls.
 WITHIN = {
-    "presil_dot_pkg": "matrix",
+    "presil_dot_pkg": "functions",
     "presil_check": "command",
-    "presil_fp_pkg": "matrix, epilogue",
+    "presil_fp_pkg": "functions",
     "presil_load_columns": "load",
     "presil_load_walk": "load",
 }
