@@ -4,7 +4,7 @@
 
 usage: leaf.py [NAME…] [--config tiny|odd] [--seed N] [--scale F]
        NAME: load, store, matrix, epilogue, command, tokens, scratchpad, counters, record, weights, agen, load_columns,
-             check, load_walk (default: all)
+             check, load_walk, epilogue_pipe, array, functions (default: all)
        --scale: of the number of descriptors
 """
 
@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from simulator import BUILD, ROOT, Simulator  # noqa: E402
 
 NAMES = "load store matrix epilogue command tokens scratchpad counters record weights agen".split()
-NAMES += "load_columns check load_walk".split()
+NAMES += "load_columns check load_walk epilogue_pipe array functions".split()
 # Python takes the time, not the module: what compiles fast is good enough.
 FLAGS = "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
 

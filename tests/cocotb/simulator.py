@@ -40,7 +40,8 @@ def sources(generated: Path, rtl: Path) -> list[Path]:
     packages = [p for folder in (generated, rtl) for p in sorted(folder.glob("*_pkg.sv"))]
     # A sheet of faults has a package that the others use.
     packages.sort(key=lambda p: p.name != "presil_a_mutant_pkg.sv")
-    modules = [p for folder in (generated, rtl) for p in sorted(folder.glob("*.sv")) if p not in packages]
+    leaf = Path(__file__).parent / "leaf"  # a bench's own top, of functions
+    modules = [p for folder in (generated, rtl, leaf) for p in sorted(folder.glob("*.sv")) if p not in packages]
     return [*sorted(generated.glob("*.vlt")), *packages, *modules]
 
 

@@ -12,11 +12,10 @@ LONG = 100  # lines: beyond, a module has all of it
 FAULTS = 5  # planted ones that such a module has at least
 
 # Modules that a bench of the engine around them drives, port by port: alone they would need its neighbours again.
+# And packages, whose functions a bench calls.
 WITHIN = {
-    "presil_array": "matrix",
-    "presil_dot_pkg": "matrix",
-    "presil_epilogue_pipe": "epilogue",
-    "presil_fp_pkg": "matrix, epilogue",
+    "presil_dot_pkg": "functions",
+    "presil_fp_pkg": "functions",
 }
 
 

@@ -53,8 +53,9 @@ A **testpoint** has a stage (V1: runs at all, V2: every feature, V3: with everyt
 
 MODULES = f"""Of more than {modules.LONG} lines. The contract of each is the comment at its head and docs/rtl.md. Alone:
 a bench of tests/cocotb/leaf ([testing.md](testing.md)) or proofs ([formal.md](formal.md)) with it as their top;
-parts of an engine are driven by the engine's bench. A package and a module without a clock have no assertions or
-covers. Which share of the planted faults is found, and by what: [programs.md](programs.md).
+parts of an engine are driven by the engine's bench, the functions of a package by one of theirs. A package and a
+module without a clock have no assertions or covers. Which share of the planted faults is found, and by
+what: [programs.md](programs.md).
 """
 
 
