@@ -72,10 +72,6 @@ class Rig:
                 self.held[name, k] = value
                 array[k].value = value
 
-    def put_descriptor(self, name: str, words: list[int]) -> None:
-        """Into a packed struct of presil_desc_pkg: word 0 in the low bits."""
-        self.set(name, layout.join(words))
-
     def offer(self, words: list[int] | None, number: int) -> None:
         """A descriptor and its ring count on `desc`, `index`, `in_valid`; without words: none, and anything there."""
         self.set("desc", self.random.getrandbits(1024) if words is None else layout.join(words))
