@@ -101,18 +101,19 @@ class Block:
 
 
 class Bench:
-    """windows: how many blocks are depthwise."""
+    """windows: how many blocks are depthwise. before: the bench that a reset ended; the memories stay."""
 
-    def __init__(self, rig: Rig, count: int, eager: float, windows: float):
+    def __init__(self, rig: Rig, count: int, eager: float, windows: float, before=None):
         self.rig, self.count, self.eager, self.windows = rig, count, eager, windows
         r = rig.random
         self.blocks, self.due, self.answer, self.writes = [], {}, None, 0
         rows = [0, ROWS - 1, *r.sample(range(1, ROWS - 1), 4)]
         r.shuffle(rows)
-        self.rows = rows[:3], rows[3:]  # of integers, of floats
+        self.rows = before.rows if before else (rows[:3], rows[3:])  # of integers, of floats
         kinds = [(row, kind) for kind in (0, 1) for row in self.rows[kind]]
         some = {(h, row): [self.start(kind) for _ in range(CELLS)] for h in (0, 1) for row, kind in kinds}
-        self.sums, self.memory = some, dict(some)  # what the rows so far make of them, and what has been written
+        self.memory = before.memory if before else some  # what has been written
+        self.sums = dict(self.memory)  # what the rows so far make of it
 
     def start(self, kind: int) -> int:
         return fp32(self.rig.random, 115, 140) if kind else self.rig.random.getrandbits(32)
@@ -121,12 +122,11 @@ class Bench:
     def over(self) -> bool:
         return not self.count and not self.blocks and not self.due
 
-    async def cycle(self, now: bool = True) -> None:
-        """now: may bring something."""
+    async def cycle(self) -> None:
         rig, r = self.rig, self.rig.random
         ready = bool(self.blocks) and not self.blocks[0].order
-        self.bring_weights(now and rig.chance(self.eager))
-        self.bring_row(ready and now and bool(rig.chance(self.eager)))
+        self.bring_weights(bool(rig.chance(self.eager)))
+        self.bring_row(ready and bool(rig.chance(self.eager)))
         rig.put("acc_q", self.answer or [r.getrandbits(32) for _ in range(CELLS)])
         cycle = rig.cycles
         await rig.cycle()
@@ -250,13 +250,17 @@ async def all_wait(dut):
 
 @cocotb.test()
 async def a_reset_ends_it(dut):
-    """No row that was inside writes; weights, windows and sums begin anew."""
-    rig = Rig(dut, "reset")
-    for _ in range(scaled(60)):
-        await reset(rig)
-        bench = Bench(rig, 4, 0.9, 0.4)
-        for _ in range(rig.random.randrange(70)):
+    """After one cycle of it no row that was inside writes, or is known to a later one."""
+    rig, bench = Rig(dut, "reset"), None
+    await reset(rig)
+    for _ in range(scaled(150)):
+        bench, least = Bench(rig, 4, 0.9, 0.4, bench), rig.cycles + rig.random.randrange(50)
+        while rig.cycles < least or (bench.blocks and not bench.due):
             await bench.cycle()
-        if rig.chance(0.3):
+        rig.set("rst", 1)
+        await rig.cycle()
+        rig.set("rst", 0)
+        if rig.chance(0.4):
+            bench = Bench(rig, 0, 1.0, 0.4, bench)
             for _ in range(6):
-                await bench.cycle(now=False)
+                await bench.cycle()

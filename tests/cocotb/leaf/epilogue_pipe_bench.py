@@ -156,9 +156,8 @@ class Bench:
     def over(self) -> bool:
         return not self.count and not self.order and self.rig.cycles > self.end
 
-    async def cycle(self, now: bool = True) -> None:
-        """now: may bring something."""
-        now = now and self.rig.chance(self.eager)
+    async def cycle(self) -> None:
+        now = bool(self.rig.chance(self.eager))
         self.configure(now)
         busy = self.parameters(now)
         self.rows(now, busy)
@@ -283,13 +282,17 @@ async def all_wait(dut):
 
 @cocotb.test()
 async def a_reset_ends_it(dut):
-    """Nothing that was inside comes out; descriptors, parameters and rows begin anew."""
+    """Nothing that was inside comes out, after one cycle of it; descriptors, parameters and rows begin anew."""
     rig = Rig(dut, "reset")
+    await reset(rig)
     for _ in range(scaled(60)):
-        await reset(rig)
         bench = Bench(rig, 8, 0.9, True)
-        for _ in range(rig.random.randrange(60)):
+        for _ in range(rig.random.randrange(70)):
             await bench.cycle()
-        if rig.chance(0.3):
-            for _ in range(20):
-                await bench.cycle(now=False)
+        rig.set("rst", 1)
+        await rig.cycle()
+        rig.set("rst", 0)
+        if rig.chance(0.4):
+            bench = Bench(rig, 0, 1.0, True)
+            for _ in range(LATENCY + 4):
+                await bench.cycle()
