@@ -378,6 +378,19 @@ def directed_convolutions(chip):
     yield from directed_depthwise(chip)
 
 
+# Dilations, strides, sizes of depthwise kernels: phases of equal size or not, along one axis or both, with strides of
+# one or several dilations; one output too few for phases.
+DILATED = (
+    ((2, 2), (1, 1), (8, 9)),
+    ((3, 1), (1, 1), (9, 5)),
+    ((1, 4), (1, 1), (4, 11)),
+    ((4, 1), (1, 1), (7, 6)),
+    ((2, 3), (2, 6), (9, 20)),
+    ((4, 2), (2, 3), (13, 10)),
+    ((1, 2), (1, 1), (2, 150)),
+)
+
+
 def directed_depthwise(chip):
     """A channel for each output: the pieces of kernels, rows longer than a window's, what is too far apart for one."""
     channels = configurations()[chip]["cells"] + 1
@@ -395,6 +408,10 @@ def directed_depthwise(chip):
         for stride in (1, 2):
             size = (3, 130)
             yield one | dict(dtype=dtype, kernel=(3, 3), size=size, padding=(1, 1), stride=(stride, stride))
+        for dilation, stride, size in DILATED:
+            geometry = dict(dilation=dilation, stride=stride, size=size)
+            yield one | dict(dtype=dtype, kernel=(3, 3), padding=(dilation[0], 1)) | geometry
+            yield one | dict(dtype=dtype, kernel=(2, 7), padding=(1, 3 * dilation[1])) | geometry
 
 
 def directed_boundaries(chip):

@@ -31,19 +31,19 @@ def int8(*shape):
     return torch.randint(-128, 128, shape, dtype=torch.int8)
 
 
-def conv(x, w, stride=1, padding=0, groups=1):
+def conv(x, w, stride=1, padding=0, groups=1, dilation=1):
     x, w = x.contiguous(memory_format=torch.channels_last).to("presil"), w.to("presil")
-    return lambda: torch.nn.functional.conv2d(x, w, None, stride, padding, 1, groups)
+    return lambda: torch.nn.functional.conv2d(x, w, None, stride, padding, dilation, groups)
 
 
-def conv_int8(x, w, stride=1, padding=0, groups=1):
+def conv_int8(x, w, stride=1, padding=0, groups=1, dilation=1):
     x, w = x.contiguous(memory_format=torch.channels_last).to("presil"), w.to("presil")
     bias, scale = (
         torch.zeros(w.shape[0], dtype=torch.int32, device="presil"),
         torch.full((w.shape[0],), 2e-4, device="presil"),
     )
     return lambda: torch.ops.presil.conv2d_int8(
-        x, w, bias, scale, [stride] * 2, [padding] * 2, [1, 1], groups, 3, -7, relu=True
+        x, w, bias, scale, [stride] * 2, [padding] * 2, [dilation] * 2, groups, 3, -7, relu=True
     )
 
 

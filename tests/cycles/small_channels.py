@@ -15,6 +15,7 @@ Bound: the greater of two figures that the layer can't go below. Neither is aske
 
 import argparse
 import itertools
+import math
 import os
 import sys
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "oracle"))
-from order import Reduction, pieces  # noqa: E402
+from order import Reduction, phases, pieces  # noqa: E402
 
 PAGE, BEGIN, END = ROOT / "docs" / "performance.md", "<!-- small channels: begin -->\n", "<!-- small channels: end -->"
 LANES, CELLS, WORD = 64, 32, 64  # of base
@@ -41,6 +42,7 @@ class Layer:
     padding: int
     groups: int = 1
     transposed: bool = False
+    dilation: int = 1
     gradient: str = ""  # or "input", "weights": what is computed instead
     dtypes: tuple = ("bf16", "int8")
 
@@ -50,6 +52,7 @@ class Layer:
             self.channels if self.channels == self.outputs and self.depthwise else f"{self.channels} → {self.outputs}"
         )
         k, stride = self.kernel, f" stride {self.stride}" if self.stride > 1 else ""
+        stride += f" dilation {self.dilation}" if self.dilation > 1 else ""
         gradient = f", gradient of the {self.gradient}" if self.gradient else ""
         return (
             f"{k}×{k}{stride}{' transposed' if self.transposed else ''}, {channels} at {self.size}²{groups}{gradient}"
@@ -64,15 +67,13 @@ class Layer:
     def out_size(self):
         if self.transposed:
             return (self.size - 1) * self.stride + self.kernel - 2 * self.padding
-        return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
+        return (self.size + 2 * self.padding - self.dilation * (self.kernel - 1) - 1) // self.stride + 1
 
 
-def depthwise(channels, size, kernel, stride=1, gradient="", each=1):
+def depthwise(channels, size, kernel, stride=1, gradient="", each=1, dilation=1):
     """each: outputs of a channel."""
-    dtypes = ("bf16",) if gradient else ("bf16", "int8")
-    return Layer(
-        channels, each * channels, kernel, stride, size, kernel // 2, channels, gradient=gradient, dtypes=dtypes
-    )
+    other = dict(gradient=gradient, dilation=dilation, dtypes=("bf16",) if gradient else ("bf16", "int8"))
+    return Layer(channels, each * channels, kernel, stride, size, dilation * (kernel // 2), channels, **other)
 
 
 LAYERS = (
@@ -85,6 +86,9 @@ LAYERS = (
     depthwise(672, 14, 5),
     depthwise(1152, 7, 5),
     depthwise(144, 56, 5, 2),
+    depthwise(144, 56, 3, dilation=2),
+    depthwise(960, 33, 5, dilation=2),
+    depthwise(256, 65, 3, dilation=12),
     depthwise(64, 56, 3, each=2),
     depthwise(16, 28, 3, each=8),
     depthwise(64, 28, 5, each=4),
@@ -115,10 +119,11 @@ LAYERS = (
 
 def window_positions(outputs: int, kernel: int, stride: int, dilation: int = 1) -> int:
     """Along one axis, of all pieces of the kernel: what a window of all outputs reads (docs/isa.md 4, depthwise)."""
-    found = 0
-    for piece in pieces(kernel, stride, dilation):
-        step = 1 if len(piece) == 1 else stride // piece.step
-        found += (outputs - 1) * step + len(piece)
+    count, found = phases(stride, dilation, outputs) or 1, 0
+    for first in range(count):
+        for piece in pieces(kernel, stride, dilation, outputs):
+            step = 1 if len(piece) == 1 else stride // math.gcd(stride, dilation) // piece.step
+            found += (len(range(first, outputs, count)) - 1) * step + len(piece)
     return found
 
 
@@ -147,7 +152,7 @@ def array_cycles(layer: Layer, dtype: str) -> int:
         if layer.gradient == "input":
             rows = gradient_positions(layer, layer.outputs // layer.channels)
             return rows * gradient_positions(layer) * -(-layer.channels // CELLS)
-        along = window_positions(layer.out_size, layer.kernel, layer.stride)
+        along = window_positions(layer.out_size, layer.kernel, layer.stride, layer.dilation)
         return (gradient_positions(layer) if layer.gradient else along) ** 2 * groups
     if layer.transposed:
         return kernel_positions(layer) ** 2 * -(-layer.channels * BYTES[dtype] // LANES) * groups
@@ -180,7 +185,8 @@ def cycles_of(layer: Layer, dtype: str) -> int:
         run = lambda: torch.nn.functional.conv_transpose2d(x, w, None, layer.stride, layer.padding)  # noqa: E731
     else:
         w = make(layer.outputs, layer.channels // layer.groups, layer.kernel, layer.kernel)
-        run = (conv if dtype == "bf16" else conv_int8)(x, w, layer.stride, layer.padding, layer.groups)
+        made = conv if dtype == "bf16" else conv_int8
+        run = made(x, w, layer.stride, layer.padding, layer.groups, layer.dilation)
     if layer.gradient:
         x = x.contiguous(memory_format=torch.channels_last).to("presil").requires_grad_()
         w = w.to("presil").requires_grad_()

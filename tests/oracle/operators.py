@@ -164,9 +164,6 @@ class Convolution:
         self.batch, channels, self.size = len(x), len(x[0]), (len(x[0][0]), len(x[0][0][0]))
         kernel = (len(w[0][0]), len(w[0][0][0]))
         assert channels % groups == 0 and len(w) % groups == 0 and len(w[0]) == channels // groups
-        self.reduction = Reduction(
-            channels, kernel, ELEMENT_BYTES[dtype], lanes, cells, len(w), groups, dilation, input_dilation, stride
-        )
         self.low = [p[0] if isinstance(p, tuple) else p for p in padding]
         high = [p[1] if isinstance(p, tuple) else p for p in padding]
         self.out_size = tuple(
@@ -174,6 +171,8 @@ class Convolution:
             for s, i, lo, hi, d, k, st in zip(self.size, input_dilation, self.low, high, dilation, kernel, stride)
         )
         assert min(self.out_size) > 0, "empty output"
+        steps = (dilation, input_dilation, stride, self.out_size)
+        self.reduction = Reduction(channels, kernel, ELEMENT_BYTES[dtype], lanes, cells, len(w), groups, *steps)
         self.absent = groups > 1 and dtype != "int8" and not self.reduction.depthwise
         self.pad_code = pad if dtype == "int8" else 0
         self.pixels, self.weights, self.block_lists, self.padding_lanes = {}, {}, {}, {}

@@ -8,6 +8,7 @@ added.
 
 import functools
 import itertools
+import math
 from dataclasses import dataclass
 
 
@@ -37,6 +38,7 @@ class Reduction:
     dilation: tuple[int, int] = (1, 1)
     input_dilation: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)
+    out_size: tuple[int, int] = (1, 1)  # of a dilated depthwise kernel alone
 
     @property
     def n(self):
@@ -123,10 +125,17 @@ class Reduction:
         ]
 
 
-def pieces(size, stride=1, dilation=1):
+def phases(stride, dilation, outputs):
+    """Section 5, depthwise: of the outputs along an axis; None: too many, or too few outputs each."""
+    count = dilation // math.gcd(stride, dilation)
+    return count if count == 1 or (count <= 32 and 2 * outputs >= 3 * count) else None
+
+
+def pieces(size, stride=1, dilation=1, outputs=1):
     """Section 5, depthwise: a kernel's axis cut in pieces of at most five, as ranges."""
-    if dilation > 1:
+    if phases(stride, dilation, outputs) is None:
         return [range(at, at + 1) for at in range(size)]
+    stride //= math.gcd(stride, dilation)
     if stride == 1 or (stride == 2 and size <= 5):
         return fives(range(size))
     return [piece for rest in range(min(stride, size)) for piece in fives(range(rest, size, stride))]
@@ -144,7 +153,7 @@ def fives(positions):
 
 def depthwise_blocks(r, channel):
     """A block for each piece of the kernel, its positions the lanes; maybe more than n of them."""
-    axes = [pieces(*axis) for axis in zip(r.kernel, r.stride, r.dilation, strict=True)]
+    axes = [pieces(*axis) for axis in zip(r.kernel, r.stride, r.dilation, r.out_size, strict=True)]
     return [
         tuple((y, x, channel, channel + 1) for y in rows for x in columns) for rows, columns in itertools.product(*axes)
     ]

@@ -209,7 +209,13 @@ def test_depthwise_text():
     assert listed(3, 2) == [[0, 1, 2]] and listed(5, 2) == [[0, 1, 2, 3, 4]]
     assert listed(3, 3) == [[0], [1], [2]] and listed(12, 2) == [[0, 2, 4], [6, 8, 10], [1, 3, 5], [7, 9, 11]]
     assert listed(6, 2) == [[0, 2, 4], [1, 3, 5]]
-    assert listed(3, 1, 2) == [[0], [1], [2]] and listed(2, 7) == [[0], [1]]
+    assert listed(2, 7) == [[0], [1]]
+    apart, window = [[0], [1], [2]], [[0, 1, 2]]
+    assert listed(3, 1, 2, 2) == apart and listed(3, 1, 2, 3) == window  # 3 outputs make two phases
+    assert listed(3, 1, 4, 5) == apart and listed(3, 1, 4, 6) == window
+    assert listed(3, 1, 32, 48) == window and listed(3, 1, 33, 99) == apart
+    assert listed(3, 2, 4, 3) == window and listed(3, 4, 2, 1) == window  # strides of one dilation, and of two
+    assert listed(6, 4, 2, 1) == [[0, 2, 4], [1, 3, 5]]
     base = dict(channels=96, element_bytes=2, lanes=64, cells=32, out_channels=96, groups=96)
     r = Reduction(kernel=(6, 1), **base)
     assert r.blocks(r.cell_group(40)) == [

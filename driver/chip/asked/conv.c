@@ -114,8 +114,8 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
     p->absent = l->absent;
     p->depthwise = l->depthwise;
     if (l->depthwise) p->repeat_log2 = (uint32_t)__builtin_ctzll((uint64_t)l->group_outputs);
-    p->pieces_y = (chip_kernel_axis_pieces){l->grid_y, (uint32_t)min64(d->stride[0], UINT32_MAX), l->dilation[0] > 1};
-    p->pieces_x = (chip_kernel_axis_pieces){l->grid_x, (uint32_t)min64(d->stride[1], UINT32_MAX), l->dilation[1] > 1};
+    p->pieces_y = chip_kernel_pieces(l->grid_y, d->stride[0], l->dilation[0], d->output.shape[1]);
+    p->pieces_x = chip_kernel_pieces(l->grid_x, d->stride[1], l->dilation[1], d->output.shape[2]);
     p->esize = l->esize;
     p->block = l->block;
     p->terms = l->terms;
@@ -200,7 +200,7 @@ int chip_plan_conv2d(const presil_chip *chip, const presil_conv2d_desc *d, const
         status = chip_plan_ranges(plan, views, (const int64_t (*)[4])shapes, reads, &weights, 1, error);
         chip_problem_normalise(&p);
         chip_problem_cut(&p);
-        if (p.phased) /* zeros between the input's elements are no products */
+        if (p.phased) /* zeros between a dilated input's elements are no products */
             plan->macs = (uint64_t)(p.images * p.out_c * l->group_channels) *
                          (uint64_t)(p.phase_y.products * p.phase_x.products);
         if (status == PRESIL_OK) status = chip_problem_check(&p, error);

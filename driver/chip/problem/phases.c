@@ -3,6 +3,9 @@
  * A dilated input (transposed convolutions, gradients of inputs): most kernel positions of an output lie between two
  * elements of the input. Those that don't are the same for every `count`-th output, so the operator is `count` ones,
  * each with every `step`-th kernel position and an input without dilation: phases, along rows and along columns.
+ *
+ * A dilated depthwise kernel: outputs `count` apart meet the same one of every `dilation` elements, as neighbours of a
+ * dense kernel do, so that one window serves them. Each phase has the whole kernel.
  */
 #include "problem.h"
 
@@ -40,9 +43,8 @@ static remainder remainder_of(const dilated_axis *a, const chip_phase_axis *axis
     return part;
 }
 
-static chip_phase_axis phases_of(dilated_axis a) {
-    chip_phase_axis axis = {.count = *a.apart / chip_gcd(*a.stride, *a.apart),
-                            .step = *a.apart / chip_gcd(*a.dilation, *a.apart)};
+static chip_phase_axis phases_of(dilated_axis a, int64_t count) {
+    chip_phase_axis axis = {.count = count, .step = *a.apart / chip_gcd(*a.dilation, *a.apart)};
     const int64_t apart = axis.step * *a.dilation / *a.apart;
     int64_t low = INT64_MAX, high = INT64_MIN;
     for (int64_t r = 0; r < axis.count; r++) {
@@ -57,10 +59,16 @@ static chip_phase_axis phases_of(dilated_axis a) {
 }
 
 void chip_problem_cut(chip_problem *p) {
+    int64_t rows = p->input_dilation_y / chip_gcd(p->stride_y, p->input_dilation_y),
+            columns = p->input_dilation_x / chip_gcd(p->stride_x, p->input_dilation_x);
     /* An int8 zero point between the elements adds to the sum. */
     p->phased = (p->input_dilation_y > 1 || p->input_dilation_x > 1) && (p->floats || !p->pad_byte);
+    if (p->depthwise) {
+        rows = p->pieces_y.phases, columns = p->pieces_x.phases;
+        p->phased = rows * columns > 1;
+    }
     if (!p->phased) return;
-    p->phase_y = phases_of(rows_of(p)), p->phase_x = phases_of(columns_of(p));
+    p->phase_y = phases_of(rows_of(p), rows), p->phase_x = phases_of(columns_of(p), columns);
 }
 
 /* What `part` leaves of an axis. */

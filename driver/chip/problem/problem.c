@@ -60,6 +60,14 @@ uint64_t chip_sum_blocks(const chip_problem *p) {
     return p->runs ? sum : (uint64_t)p->blocks * p->grid_y * p->grid_x;
 }
 
+chip_kernel_axis_pieces chip_kernel_pieces(uint32_t size, int64_t stride, int64_t dilation, int64_t outs) {
+    if (size == 1 || stride < 1) dilation = 1;
+    const int64_t both = chip_gcd(stride, dilation), phases = dilation / both;
+    const bool single = phases > CHIP_DEPTHWISE_PHASES || (phases > 1 && 2 * outs < 3 * phases);
+    return (chip_kernel_axis_pieces){size, (uint32_t)min64(stride / both, UINT32_MAX), single ? 1 : (uint32_t)phases,
+                                     single};
+}
+
 static chip_piece piece_from(const chip_kernel_axis_pieces *a, uint32_t first, uint32_t apart) {
     const uint32_t left = (a->size - first + apart - 1) / apart,
                    pieces = (left + CHIP_WINDOW_KERNEL - 1) / CHIP_WINDOW_KERNEL;
@@ -78,16 +86,16 @@ bool chip_next_piece(const chip_kernel_axis_pieces *a, const chip_piece *before,
     return true;
 }
 
-static int64_t axis_cycles(const chip_kernel_axis_pieces *axis, int64_t outs, int64_t stride) {
+static int64_t axis_cycles(const chip_kernel_axis_pieces *axis, int64_t outs) {
     int64_t sum = 0;
     chip_piece piece;
     for (bool more = chip_next_piece(axis, NULL, &piece); more; more = chip_next_piece(axis, &piece, &piece))
-        sum += chip_window_positions(outs, &piece, stride);
+        sum += chip_window_positions(outs, &piece, axis->stride);
     return sum;
 }
 
 int64_t chip_window_cycles(const chip_problem *p, int64_t nx, int64_t ny) {
-    return axis_cycles(&p->pieces_x, nx, p->stride_x) * axis_cycles(&p->pieces_y, ny, p->stride_y);
+    return axis_cycles(&p->pieces_x, nx) * axis_cycles(&p->pieces_y, ny);
 }
 
 void chip_problem_blocks(const chip_problem *p, uint32_t g, uint32_t *first, uint32_t *count) {

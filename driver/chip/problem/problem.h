@@ -15,11 +15,13 @@ enum { CHIP_RUNS = 4, CHIP_RUN_ROWS = 16 };
 
 /* A depthwise kernel along an axis, and its pieces: `count` rows or columns from `first`, `apart` from each other
  * (docs/numerics.md 5). */
-enum { CHIP_DEPTHWISE_KERNEL = 64 };
+enum { CHIP_DEPTHWISE_KERNEL = 64, CHIP_DEPTHWISE_PHASES = 32 };
 typedef struct {
-    uint32_t size, stride; /* stride: the operator's */
-    bool single;           /* no two of them in a piece: the kernel is dilated */
+    uint32_t size, stride; /* stride: in dilations, of a phase */
+    uint32_t phases;       /* every so many outputs meet positions that are whole dilations apart */
+    bool single;           /* no two of them in a piece: phases would be many, or small */
 } chip_kernel_axis_pieces;
+chip_kernel_axis_pieces chip_kernel_pieces(uint32_t size, int64_t stride, int64_t dilation, int64_t outs);
 typedef struct {
     uint32_t first, count, apart;
 } chip_piece;
@@ -92,9 +94,9 @@ typedef struct {
     int64_t count, stride, dilation, pad, size, act, wgt, axis;
 } chip_sum_axis; /* axis: chip_kernel_axis; no padding bytes, as problems are compared */
 
-/* phases.c: of a dilated input along an axis. Outputs `count` apart use kernel positions `step` apart, `kernel` of them
- * at most, from `first` (of one phase). All phases' first outputs together read `reach` positions of the input from
- * `low`. products: outputs × kernel positions, of all phases. */
+/* phases.c: of a dilated input, or a dilated depthwise kernel, along an axis. Outputs `count` apart use kernel
+ * positions `step` apart, `kernel` of them at most, from `first` (of one phase). All phases' first outputs together
+ * read `reach` positions of the input from `low`. products: outputs × kernel positions, of all phases. */
 typedef struct {
     int64_t count, step, kernel, first, low, reach, products;
 } chip_phase_axis;
@@ -105,7 +107,7 @@ typedef struct {
     bool absent, convert; /* convert: fp32 in memory, bf16 terms in the scratchpad */
     bool depthwise;       /* a channel for each cell, or 2^repeat_log2 cells: MATRIX walks windows */
     uint32_t repeat_log2;
-    bool phased; /* the input is dilated, and done phase by phase */
+    bool phased; /* done phase by phase, as the input is dilated, or a depthwise kernel */
     chip_phase_axis phase_y, phase_x;
     chip_kernel_axis_pieces pieces_y, pieces_x;
     uint32_t esize, block;               /* scratchpad bytes of an element, elements of a block */
@@ -152,7 +154,7 @@ static inline uint32_t chip_rows_in_block(const chip_problem *p, uint32_t cb) {
 }
 uint64_t chip_sum_blocks(const chip_problem *p);
 /* Depthwise: whether tiles of these rows are walked along y, so that no row of a window is long; positions of `outs`
- * results in a row of a piece's window; MATRIX cycles of nx × ny results. */
+ * results in a row of a piece's window, of an axis with this stride; MATRIX cycles of nx × ny results. */
 static inline bool chip_window_turned(const chip_problem *p, int64_t rows) { return p->grid_y == 1 && rows == 1; }
 static inline int64_t chip_window_positions(int64_t outs, const chip_piece *piece, int64_t stride) {
     return (outs - 1) * (piece->count == 1 ? 1 : stride / piece->apart) + piece->count;

@@ -58,7 +58,7 @@ static bool window_fits(const chip_problem *p, const chip_tiling *t) {
     if (chip_window_turned(p, t->tile_h)) return true;
     chip_piece columns; /* the first piece is as long as any */
     return chip_next_piece(&p->pieces_x, NULL, &columns) &&
-           chip_window_positions(t->tile_w, &columns, p->stride_x) <= CHIP_WINDOW_POSITIONS;
+           chip_window_positions(t->tile_w, &columns, p->pieces_x.stride) <= CHIP_WINDOW_POSITIONS;
 }
 
 bool chip_tiling_fit(const chip_problem *p, chip_tiling *t) {

@@ -158,8 +158,8 @@ static void emit_window(chip_nest_state *s, const windows *w, const chip_nest_su
         set_window(&op->d, &y, &x);
     else
         set_window(&op->d, &x, &y);
-    op->cycles = (uint32_t)(chip_window_positions(w->tile->nx, columns, p->stride_x) *
-                            chip_window_positions(j->ny, rows, p->stride_y));
+    op->cycles = (uint32_t)(chip_window_positions(w->tile->nx, columns, p->pieces_x.stride) *
+                            chip_window_positions(j->ny, rows, p->pieces_y.stride));
 }
 
 /* A MATRIX for each piece of the kernel. */

@@ -37,7 +37,7 @@ static void load_image(chip_nest_state *s, chip_nest_slot *slot, uint32_t g, con
                        uint32_t term) {
     const chip_problem *p = s->p;
     const presil_config *c = p->config;
-    if (p->phased) {
+    if (p->phased && !p->depthwise) { /* a depthwise phase has the whole kernel */
         load_phase(s, slot, g, part, term);
         return;
     }
