@@ -115,9 +115,9 @@ static void edge_cases(void **state) {
     list[n] = base, list[n].h = 60, list[n].w = 60, list[n].c = list[n].o = 5, list[n].k[0] = list[n].k[1] = 56,
     list[n].input_dilation[0] = list[n].input_dilation[1] = 2, n++; /* phases of a kernel that is cut */
     list[n] = base, list[n].dilation[0] = 20, list[n].h = 50, n++;
-    list[n] = base, list[n].groups = list[n].c = list[n].o = 40, list[n].dilation[0] = 2, list[n].dilation[1] = 4,
+    list[n] = base, list[n].groups = 40, list[n].o = 40, list[n].dilation[0] = 2, list[n].dilation[1] = 4,
     list[n].h = 13, list[n].w = 150, list[n].pad[0] = 3, n++; /* depthwise in phases, wider than a window */
-    list[n] = base, list[n].groups = list[n].c = 40, list[n].o = 80, list[n].dilation[0] = list[n].dilation[1] = 3,
+    list[n] = base, list[n].groups = 40, list[n].o = 80, list[n].dilation[0] = list[n].dilation[1] = 3,
     list[n].stride[0] = 2, list[n].stride[1] = 6, list[n].h = 20, list[n].w = 40, n++; /* divisors */
     list[n] = base, list[n].n = 5, list[n].h = list[n].w = 1, list[n].k[0] = list[n].k[1] = 1,
     list[n].pad[0] = list[n].pad[1] = 0, n++;
