@@ -28,7 +28,7 @@ package presil_fp_pkg;
     return (m == 32'd0) ? 32'd0 : r;
   endfunction
 
-  // x * 2^e, x and e int32; rounded once, beyond fp32 infinity or zero of its sign
+  // x * 2^e, x int32, e -2^30 to 2^30; rounded once, beyond fp32 infinity or zero of its sign
   function automatic logic [31:0] i2f_scaled(input logic [31:0] x, input logic [31:0] e);
     logic [31:0] f, n, r;
     f = i2f(x);

@@ -197,7 +197,7 @@ module presil_load_walk import presil_config_pkg::*; import presil_desc_pkg::*; 
       if (w_n0 != 16'd0 && d.step0 < w_pos[31:0] - w_cpos[31:0]) keep = w_cpos + 50'(d.step0);
       keep = keep[49] ? 50'd0 : keep;
       keep = w_rel + keep;
-      p_freed = slot0 + ((32'(keep) >> LW) < w_beats ? 32'(keep) >> LW : w_beats);
+      p_freed = slot0 + ((keep >> LW) < 50'(w_beats) ? 32'(keep >> LW) : w_beats);
     end
   end
   assign p_word_end  = p_go && !p_more;

@@ -34,6 +34,8 @@ def program(r, count: int, bases: tuple = (), long: int = 0) -> list[Load]:
         f = draw(r)
         if r.random() < 0.1:
             f["step0"] += 1 << 30
+            if not f["transpose"] and r.random() < 0.5:
+                f["n0"] = 5  # positions of 32 bits and more
         if r.random() < 0.1:
             f["pos0"] -= r.choice((1 << 20, 1 << 30))
         if bases and r.random() < 0.3:
