@@ -119,6 +119,31 @@ def test_snapshot_and_clear(chip):
     assert not any(map(sum, causes)) and not named["cycles"] and not named["launches"]
 
 
+def test_what_a_clear_cuts_is_counted_once(chip):
+    """Wherever in a launch a snapshot and a clear come, both parts together are the launch, LOAD and STORE taking a
+    beat in nearly every cycle."""
+    word = chip.config.word_bytes
+    load = dict(n1=24, ds1=4096, ss1=word, chunk_bytes=4 * word, word_bytes=word, sw=word, row_bytes=4 * word)
+    store = dict(n1=60, ds1=2 * word, ss1=word, chunk_bytes=word - 1, word_bytes=word, sw=word)
+
+    def counted(cut: int | None) -> dict:
+        chip.counters()
+        ring_bell(chip, cheap("LOAD", **load), cheap("STORE", **store))
+        parts = []
+        if cut is not None:
+            assert chip.wait(cut)[0] != chips.IRQ
+            parts.append(chip.counters())
+        done(chip)
+        parts.append(chip.counters())
+        sums = {name: sum(p[1][name] for p in parts) for name in parts[0][1] if not name.startswith("matrix_")}
+        return sums | {"causes": [[sum(n) for n in zip(*rows)] for rows in zip(*(p[0] for p in parts))]}
+
+    whole = counted(None)
+    assert whole["read_beats"] >= 96 and whole["write_bytes"] == 60 * (word - 1)
+    for cut in range(30, 110):
+        assert counted(cut) == whole, cut
+
+
 def test_what_the_chip_is(chip):
     c = chip.config
     assert chip.read("CAP_ARRAY") == c.cells << 16 | c.lanes
