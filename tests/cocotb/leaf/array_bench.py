@@ -132,10 +132,6 @@ class Bench:
         await rig.cycle()
         self.look(cycle)
 
-    def drive(self, **values) -> None:
-        for name, value in values.items():
-            self.rig.set(name, value)
-
     def bring_weights(self, now: bool) -> None:
         """One word; a set is free from the cycle behind that of its last row."""
         r = self.rig.random
@@ -148,12 +144,12 @@ class Bench:
         self.rig.set("wgt_valid", int(now))
         if not now:
             names = "set", "first", "depthwise", "float", "fp16", "skip", "absent"
-            self.drive(**{f"wgt_{name}": r.getrandbits(1) for name in names})
-            return self.drive(wgt_data=r.getrandbits(8 * LANES), wgt_cell=r.randrange(CELLS))
+            self.rig.drive(**{f"wgt_{name}": r.getrandbits(1) for name in names})
+            return self.rig.drive(wgt_data=r.getrandbits(8 * LANES), wgt_cell=r.randrange(CELLS))
         first, cell = len(block.order) == len(block.words), block.order.pop()
-        self.drive(wgt_set=block.place, wgt_cell=cell, wgt_first=int(first), wgt_depthwise=block.depthwise)
-        self.drive(wgt_float=int(block.dtype != INT8), wgt_skip=block.d.skip_special, wgt_absent=block.d.absent)
-        self.drive(wgt_fp16=int(block.dtype == FP16), wgt_data=int.from_bytes(block.words[cell], "little"))
+        self.rig.drive(wgt_set=block.place, wgt_cell=cell, wgt_first=int(first), wgt_depthwise=block.depthwise)
+        self.rig.drive(wgt_float=int(block.dtype != INT8), wgt_skip=block.d.skip_special, wgt_absent=block.d.absent)
+        self.rig.drive(wgt_fp16=int(block.dtype == FP16), wgt_data=int.from_bytes(block.words[cell], "little"))
 
     def bring_row(self, now: bool) -> None:
         rig, r = self.rig, self.rig.random
@@ -172,7 +168,7 @@ class Bench:
                 self.promise(block, inputs, operands)
             if not block.left:
                 self.blocks.pop(0)
-        self.drive(**inputs)
+        self.rig.drive(**inputs)
         for name, word in zip(("here", "above1", "above2", "above3", "above4"), words or [r.randbytes(LANES)] * WINDOW):
             rig.put(name, [int.from_bytes(word[k : k + 4], "little") for k in range(0, LANES, 4)])
 
@@ -257,9 +253,7 @@ async def a_reset_ends_it(dut):
         bench, least = Bench(rig, 4, 0.9, 0.4, bench), rig.cycles + rig.random.randrange(50)
         while rig.cycles < least or (bench.blocks and not bench.due):
             await bench.cycle()
-        rig.set("rst", 1)
-        await rig.cycle()
-        rig.set("rst", 0)
+        await rig.short_reset()
         if rig.chance(0.4):
             bench = Bench(rig, 0, 1.0, 0.4, bench)
             for _ in range(6):

@@ -97,8 +97,7 @@ class Chip:
     async def cycle(self, **once) -> None:
         """once: inputs of this cycle alone."""
         rig = self.rig
-        for name, value in once.items():
-            rig.set(name, value)
+        rig.drive(**once)
         await rig.cycle()
         for name in once:
             if name != "ring_tail":

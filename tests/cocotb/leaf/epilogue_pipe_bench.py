@@ -165,10 +165,6 @@ class Bench:
         await self.rig.cycle()
         self.look(cycle)
 
-    def drive(self, **values) -> None:
-        for name, value in values.items():
-            self.rig.set(name, value)
-
     def configure(self, now: bool) -> None:
         rig, r = self.rig, self.rig.random
         open_slots = [s for s in (0, 1) if not self.slots[s] and rig.cycles >= self.free[s]]
@@ -177,10 +173,10 @@ class Bench:
             self.slots[slot] = fresh = Descriptor(r)
             self.order.append(slot)
             self.count -= 1
-            self.drive(cfg_valid=1, cfg_slot=slot, desc=layout.join(fresh.words))
+            self.rig.drive(cfg_valid=1, cfg_slot=slot, desc=layout.join(fresh.words))
             self.new = slot
         else:
-            self.drive(cfg_valid=0, cfg_slot=r.getrandbits(1), desc=r.getrandbits(1024))
+            self.rig.drive(cfg_valid=0, cfg_slot=r.getrandbits(1), desc=r.getrandbits(1024))
             self.new = None
 
     def parameters(self, now: bool) -> bool:
@@ -190,11 +186,11 @@ class Bench:
         if now and waits and r.random() < 0.7:
             slot = r.choice(waits)
             scale, word = self.slots[slot].parameters.pop()
-            self.drive(par_valid=1, par_slot=slot, par_scale=scale, par_word=word)
-            self.drive(rdata=self.slots[slot].parameter(r, scale, word))
+            self.rig.drive(par_valid=1, par_slot=slot, par_scale=scale, par_word=word)
+            self.rig.drive(rdata=self.slots[slot].parameter(r, scale, word))
             self.told = slot
             return True
-        self.drive(par_valid=0, par_slot=r.getrandbits(1), par_scale=r.getrandbits(1), par_word=r.getrandbits(8))
+        self.rig.drive(par_valid=0, par_slot=r.getrandbits(1), par_scale=r.getrandbits(1), par_word=r.getrandbits(8))
         self.told = None
         return False
 
@@ -212,16 +208,16 @@ class Bench:
             self.choose()
         row, sends = self.row, bool(now and self.row and self.row.residual and not busy)
         word, data = row.residual.pop() if sends else (r.randrange(words_of(FP32)), r.getrandbits(8 * WORD))
-        self.drive(res_valid=int(sends), res_word=word)
+        self.rig.drive(res_valid=int(sends), res_word=word)
         if not busy:
             rig.set("rdata", data)
         comes = now and row and not row.residual and rig.cycles >= self.pace
         rig.set("row_valid", int(bool(comes)))
         if not comes:
-            self.drive(**{f"row_{name}": r.getrandbits(1) for name in ("slot", "first", "last")})
+            self.rig.drive(**{f"row_{name}": r.getrandbits(1) for name in ("slot", "first", "last")})
             rig.set("row_quad", r.getrandbits(8))
             return rig.put("acc_q", [r.getrandbits(32) for _ in range(CELLS)])
-        self.drive(row_slot=row.slot, row_first=row.first, row_last=row.last, row_quad=row.quad)
+        self.rig.drive(row_slot=row.slot, row_first=row.first, row_last=row.last, row_quad=row.quad)
         rig.put("acc_q", row.acc)
         self.promise(row)
 
@@ -289,9 +285,7 @@ async def a_reset_ends_it(dut):
         bench = Bench(rig, 8, 0.9, True)
         for _ in range(rig.random.randrange(70)):
             await bench.cycle()
-        rig.set("rst", 1)
-        await rig.cycle()
-        rig.set("rst", 0)
+        await rig.short_reset()
         if rig.chance(0.4):
             bench = Bench(rig, 0, 1.0, True)
             for _ in range(LATENCY + 4):

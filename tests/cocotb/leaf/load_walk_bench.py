@@ -162,8 +162,7 @@ class Bench:
         comes = self.coming and self.coming[0][1] <= rig.cycles and len(m.rows) < ROWS and rig.chance(odds.row)
         row = self.coming.popleft()[0] if comes else None
         now |= dict(start=int(load is not None), row_valid=int(row is not None))
-        for name, value in now.items():
-            rig.set(name, value)
+        rig.drive(**now)
         rig.set("start_desc", layout.join(load.words) if load else r.getrandbits(1024))
         rig.set("start_index", load.index if load else r.getrandbits(32))
         rig.set("own_chunks", load.own_chunks if load else r.getrandbits(1))

@@ -147,8 +147,7 @@ class Bench:
         said = dict(ring_head=r.getrandbits(32), error_code=error, error_index=r.getrandbits(32))
         said["error_addr"] = r.choice((0, ADDRESS_MASK, r.getrandbits(40)))
         self.counts = [r.choice((0, 1, (1 << 64) - 1, r.getrandbits(64))) for _ in range(COUNTERS)]
-        for name, value in said.items():
-            rig.set(name, value)
+        rig.drive(**said)
         rig.set("recording", 1)
         bus, done = Bus(rig, stall, ending), False
         for _ in range(4000):

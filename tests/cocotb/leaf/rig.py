@@ -64,6 +64,10 @@ class Rig:
         low, bits = STATUS[field]
         return self.get("status") >> low & (1 << bits) - 1
 
+    def drive(self, **values: int) -> None:
+        for name, value in values.items():
+            self.set(name, value)
+
     def put(self, name: str, values: list[int]) -> None:
         """Into an unpacked array."""
         array = getattr(self.dut, name)
@@ -91,13 +95,18 @@ class Rig:
 
     async def reset(self, **inputs) -> None:
         """inputs: their values from then on; what an earlier test left is 0, or its last response would count here."""
-        for name, value in (dict.fromkeys(sorted(driven - {"rst", *self.held}), 0) | inputs).items():
-            self.set(name, value)
+        self.drive(**(dict.fromkeys(sorted(driven - {"rst", *self.held}), 0) | inputs))
         self.set("rst", 1)
         for _ in range(3):
             await self.cycle()
         self.set("rst", 0)
         await self.cycle()
+
+    async def short_reset(self) -> None:
+        """Of one cycle, the other inputs as they are."""
+        self.set("rst", 1)
+        await self.cycle()
+        self.set("rst", 0)
 
     def chance(self, probability: float) -> int:
         return int(self.random.random() < probability)
