@@ -30,7 +30,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   output logic        row_skip,       /// field skip_special: infinities and NaNs count as zeros
   output logic        row_depthwise,  /// the row is a position of a depthwise window
   output logic        row_emit,       /// a sum is complete with this row; always, but in a window
-  output logic [2:0]  row_repeat,     /// depthwise: log2 of the cells that an element belongs to
+  output logic [6:0]  row_extra,      /// depthwise: cells beside one that an element belongs to
   output logic [5:0]  row_x,          /// depthwise: position in the window's row
   output logic [2:0]  row_kx,         /// and columns of the kernel, 1 to WINDOW
   output logic [2:0]  row_ky,         /// and its rows, 1 to WINDOW
@@ -49,7 +49,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [$clog2(ACC_ROWS)-1:0] s_acc_base, acc_base, acc;
   logic [7:0]  s_kx, s_ky, s_idx, s_idy, s_pad;
   logic s_float, s_fp16, s_first, s_half, s_skip, s_depthwise, s_two_x, s_two_y;
-  logic [2:0]  s_wx, s_wy, s_repeat;
+  logic [2:0]  s_wx, s_wy;
+  logic [6:0]  s_extra;
   logic [31:0] s_index;
 
   // depthwise: steps of one position, and results on each or every other of them
@@ -96,7 +97,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
       s_depthwise <= desc.depthwise;
       s_two_x <= d_two_x;
       s_two_y <= d_two_y;
-      s_repeat <= desc.repeat_log2;
+      s_extra <= desc.extra_cells;
       s_wx <= desc.kx[2:0];
       s_wy <= desc.ky[2:0];
       s_ncb <= desc.ncb;
@@ -125,7 +126,8 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [15:0] nx, ny, ncb, lim_x, lim_y, x_stride, y_stride, cb_stride;
   logic [7:0]  kxn, kyn, idx, idy, pad;
   logic floats, fp16, first, half, skip, depthwise, two_x, two_y;
-  logic [2:0]  wx, wy, times;
+  logic [2:0]  wx, wy;
+  logic [6:0]  extra;
   logic [31:0] id;
   logic [15:0] x, y, cb, cb_addr;
   logic [7:0]  kx, ky;
@@ -190,7 +192,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
     row_skip <= skip;
     row_depthwise <= depthwise;
     row_emit <= emit;
-    row_repeat <= times;
+    row_extra <= extra;
     row_x <= x[5:0];
     row_kx <= wx;
     row_ky <= wy;
@@ -245,7 +247,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
     idx <= s_idx; idy <= s_idy; pad <= s_pad; floats <= s_float; fp16 <= s_fp16;
     first <= s_first; half <= s_half; skip <= s_skip;
     depthwise <= s_depthwise; two_x <= s_two_x; two_y <= s_two_y; wx <= s_wx; wy <= s_wy;
-    times <= s_repeat;
+    extra <= s_extra;
     id <= s_index;
     step_xq <= {16'd0, quo[1]}; step_xr <= rem[1]; kern_xq <= {16'd0, quo[2]}; kern_xr <= rem[2];
     step_yq <= {16'd0, quo[4]}; step_yr <= rem[4]; kern_yq <= {16'd0, quo[5]}; kern_yr <= rem[5];

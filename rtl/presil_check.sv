@@ -89,7 +89,7 @@ module presil_check import presil_config_pkg::*, presil_desc_pkg::*; (
   endfunction
 
   function automatic logic bad_depthwise(input logic [31:0] nx);
-    return 32'(matrix.repeat_log2) > presil_dot_pkg::MOST_REPEAT
+    return 32'(matrix.extra_cells) >= CELLS
         || matrix.ncb != 16'd1 || matrix.idx != 8'd1 || matrix.idy != 8'd1
         || bad_axis(matrix.sx, matrix.dx, matrix.kx) || bad_axis(matrix.sy, matrix.dy, matrix.ky)
         || ((nx - 32'd1) << (matrix.sx != matrix.dx)) + 32'(matrix.kx) > 32'd64;
@@ -103,7 +103,7 @@ module presil_check import presil_config_pkg::*, presil_desc_pkg::*; (
         || matrix.sx == 16'd0 || matrix.sy == 16'd0 || matrix.kx == 8'd0 || matrix.ky == 8'd0
         || matrix.ncb == 16'd0 || matrix.idx == 8'd0 || matrix.idy == 8'd0
         || 33'(nx * ny) + 33'(matrix.acc_base) > 33'(ACC_ROWS)
-        || (matrix.depthwise ? bad_depthwise(nx) : matrix.repeat_log2 != 3'd0);
+        || (matrix.depthwise ? bad_depthwise(nx) : matrix.extra_cells != 7'd0);
   endfunction
 
   // Rows of CELLS elements are aligned to a word, or to a slot of it that is a power of two.

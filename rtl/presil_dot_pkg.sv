@@ -12,8 +12,6 @@ package presil_dot_pkg;
   localparam int unsigned WINDOW = 5;
   localparam int unsigned NEAR = 3;                    // of most
   localparam int unsigned POSITIONS = WINDOW * WINDOW;
-  // largest repeat_log2: 2 ** it is at most CELLS
-  localparam int unsigned MOST_REPEAT = $clog2(CELLS + 1) - 1;
   // of the array's port for weights: a cell, or a position
   localparam int unsigned CELL_BITS = $clog2((CELLS > POSITIONS) ? CELLS : POSITIONS);
   localparam int unsigned LOG_PAIRS = $clog2(LANES / 2);

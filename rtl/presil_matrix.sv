@@ -62,12 +62,13 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
 
   logic row_depthwise, row_emit;
   logic [5:0] row_x;
-  logic [2:0] row_kx, row_ky, row_repeat;
+  logic [2:0] row_kx, row_ky;
+  logic [6:0] row_extra;
 
   presil_agen u_agen (.clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc),
       .index(command.index), .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte,
       .row_acc, .row_end, .row_last, .row_first, .row_half, .row_float, .row_fp16, .row_skip,
-      .row_depthwise, .row_emit, .row_repeat, .row_x, .row_kx, .row_ky, .row_index(act_index));
+      .row_depthwise, .row_emit, .row_extra, .row_x, .row_kx, .row_ky, .row_index(act_index));
 
   logic arr_wgt_set, arr_wgt_float, arr_wgt_fp16, arr_wgt_skip, arr_wgt_absent, arr_wgt_first,
       arr_wgt_depthwise, arr_wgt_valid, wgt_busy;
@@ -88,7 +89,8 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
 
   typedef struct packed {
     logic pad, set, first, last, half, floats, fp16, skip, depthwise, emit;
-    logic [2:0] kx, ky, times;
+    logic [2:0] kx, ky;
+    logic [6:0] extra;
     logic [5:0] x;
     logic [7:0] pad_byte;
     logic [ROW_BITS-1:0] acc;
@@ -102,7 +104,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
     if (row_take)
       p1 <= '{pad: row_pad, set: row_set, first: row_first, last: row_last, half: row_half,
           floats: row_float, fp16: row_fp16, skip: row_skip, depthwise: row_depthwise,
-          emit: row_emit, kx: row_kx, ky: row_ky, times: row_repeat, x: row_x,
+          emit: row_emit, kx: row_kx, ky: row_ky, extra: row_extra, x: row_x,
           pad_byte: row_pad_byte, acc: row_acc};
     if (p1_valid) p2 <= p1;
     if (rst) begin
@@ -115,16 +117,33 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   localparam int unsigned QUADS = LANES / 4;
   typedef logic [31:0] quads_t [QUADS];
 
-  // each element twice, one beside the other
-  function automatic quads_t twice16(input quads_t w);
-    for (int unsigned j = 0; j < QUADS; j++)
-      twice16[j] = {2{(j % 2 == 0) ? w[j/2][15:0] : w[j/2][31:16]}};
+  // [extra_cells][c]: whose element cell c has
+  localparam int unsigned AT_BITS = $clog2((CELLS > 4) ? CELLS : 4);
+  typedef logic [AT_BITS-1:0] at_t;
+  typedef logic [$clog2(QUADS)-1:0] quad_t;
+  typedef logic [CELLS-1:0][CELLS-1:0][AT_BITS-1:0] elements_t;
+  function automatic elements_t elements_of_cells();
+    for (int unsigned e = 0; e < CELLS; e++)
+      for (int unsigned c = 0; c < CELLS; c++) elements_of_cells[e][c] = at_t'(c / (e + 1));
+  endfunction
+  localparam elements_t ELEMENT = elements_of_cells();
+
+  function automatic quads_t spread16(input quads_t w, input at_t extra);
+    at_t at;
+    spread16 = w;
+    for (int unsigned c = 0; c < CELLS && 2 * c < LANES; c++) begin
+      at = ELEMENT[extra][c];
+      spread16[c/2][16*(c%2) +: 16] = 16'(w[quad_t'(at >> 1)] >> {at[0], 4'b0});
+    end
   endfunction
 
-  function automatic quads_t twice8(input quads_t w);
-    for (int unsigned j = 0; j < QUADS; j++)
-      twice8[j] = (j % 2 == 0) ? {{2{w[j/2][15:8]}}, {2{w[j/2][7:0]}}}
-                               : {{2{w[j/2][31:24]}}, {2{w[j/2][23:16]}}};
+  function automatic quads_t spread8(input quads_t w, input at_t extra);
+    at_t at;
+    spread8 = w;
+    for (int unsigned c = 0; c < CELLS && c < LANES; c++) begin
+      at = ELEMENT[extra][c];
+      spread8[c/4][8*(c%4) +: 8] = 8'(w[quad_t'(at >> 2)] >> {at[1:0], 3'b0});
+    end
   endfunction
 
   logic row_there;
@@ -138,12 +157,10 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   always_comb begin
     for (int unsigned i = 0; i < QUADS; i++)
       here[i] = p2.pad ? (p2.floats ? 32'd0 : {4{p2.pad_byte}}) : act_rdata[32*i +: 32];
-    if (p2.times != 3'd0)
-      for (int unsigned i = 0; i < MOST_REPEAT; i++)
-        if (i < 32'(p2.times)) begin
-          if (p2.floats) here = twice16(here);
-          else here = twice8(here);
-        end
+    if (p2.extra != 7'd0) begin
+      if (p2.floats) here = spread16(here, at_t'(p2.extra));
+      else here = spread8(here, at_t'(p2.extra));
+    end
   end
   presil_lines u_lines (.clk, .ask(p1_valid && p1.depthwise), .ask_rows(p1.ky), .ask_x(p1.x),
       .valid(row_there && p2.depthwise), .rows(p2.ky), .x(p2.x), .word(here), .above1, .above2,
@@ -257,8 +274,10 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   // one behind the other, without a bubble
   c_depthwise_beside: cover property (@(posedge clk) disable iff (rst)
     p1_valid && p2_valid && p1.depthwise != p2.depthwise);
-  c_repeat: cover property (@(posedge clk) disable iff (rst)
-    row_there && p2.depthwise && p2.times == 3'(MOST_REPEAT));
+  c_one_element: cover property (@(posedge clk) disable iff (rst)
+    row_there && p2.depthwise && 32'(p2.extra) == CELLS - 1);
+  c_uneven: cover property (@(posedge clk) disable iff (rst)
+    row_there && p2.depthwise && p2.extra == 7'd2);
   c_halted: cover property (@(posedge clk) disable iff (rst) halt && row_valid);
 `endif
 endmodule

@@ -65,7 +65,7 @@ static int depthwise_badly(const presil_config *c, const presil_desc *d) {
     uint64_t row = window_positions(presil_matrix_nx(d), kx, presil_matrix_sx(d), presil_matrix_dx(d)),
              rows = window_positions(presil_matrix_ny(d), ky, presil_matrix_sy(d), presil_matrix_dy(d));
     if (kx > TWIN_DEPTH_KERNEL || ky > TWIN_DEPTH_KERNEL || !row || !rows || row > TWIN_DEPTH_ROW) return 1;
-    if (1u << presil_matrix_repeat_log2(d) > c->cells) return 1;
+    if (presil_matrix_extra_cells(d) >= c->cells) return 1;
     return presil_matrix_ncb(d) != 1 || presil_matrix_idx(d) != 1 || presil_matrix_idy(d) != 1;
 }
 
@@ -77,7 +77,7 @@ static int check_matrix(const presil_config *c, const presil_desc *d) {
     if (!nx || !ny || !presil_matrix_kx(d) || !presil_matrix_ky(d) || !presil_matrix_ncb(d)) return PRESIL_ERROR_FIELD;
     if (!presil_matrix_sx(d) || !presil_matrix_sy(d) || !presil_matrix_idx(d) || !presil_matrix_idy(d))
         return PRESIL_ERROR_FIELD;
-    if (presil_matrix_depthwise(d) ? depthwise_badly(c, d) : presil_matrix_repeat_log2(d) != 0)
+    if (presil_matrix_depthwise(d) ? depthwise_badly(c, d) : presil_matrix_extra_cells(d) != 0)
         return PRESIL_ERROR_FIELD;
     return nx * ny + presil_matrix_acc_base(d) > c->acc_rows ? PRESIL_ERROR_FIELD : PRESIL_ERROR_NONE;
 }

@@ -57,7 +57,7 @@ typedef struct {
 
 static const uint8_t *repeat(const matrix *m, const uint8_t *from, uint32_t used, uint8_t *to) {
     for (uint32_t c = 0; c < used; c++) {
-        const uint32_t element = c >> m->repeat_log2;
+        const uint32_t element = c / (m->extra_cells + 1);
         if (m->is_float)
             memcpy(to + 2 * (size_t)c, from + 2 * (size_t)element, 2);
         else
@@ -73,7 +73,7 @@ static void look(const matrix *m, uint32_t y, twin_depth *row, repeated *room) {
         for (uint32_t i = 0; i < window_columns(m); i++) {
             int64_t word = window_word(m, i, y * step_y(m) + ky);
             const uint8_t *from = word < 0 ? m->pad : twin->spad + (size_t)word * twin->dims.word;
-            row->window[ky][i] = m->repeat_log2 ? repeat(m, from, row->used, room->word[ky][i]) : from;
+            row->window[ky][i] = m->extra_cells ? repeat(m, from, row->used, room->word[ky][i]) : from;
         }
     row->acc = twin->acc[m->half] + (size_t)(m->acc_base + y * m->nx) * twin->dims.cells_pad;
 }

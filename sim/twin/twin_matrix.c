@@ -42,7 +42,7 @@ static void fields(matrix *m, twin_run *run, const presil_desc *d, uint32_t inde
                    .skip_special = presil_matrix_skip_special(d) != 0,
                    .absent = presil_matrix_absent(d) != 0},
         .depthwise = presil_matrix_depthwise(d) != 0,
-        .repeat_log2 = presil_matrix_repeat_log2(d),
+        .extra_cells = presil_matrix_extra_cells(d),
     };
     memset(m->pad, m->is_float ? 0 : (int)presil_matrix_pad(d), sizeof m->pad);
 }

@@ -11,7 +11,7 @@ typedef struct {
     twin_run *run;
     uint32_t index, nx, ny, kx, ky, ncb, idx, idy;
     int32_t sx, sy, dx, dy, ox, oy, lim_x, lim_y;
-    uint32_t act_base, wgt_base, x_stride, y_stride, cb_stride, wgt_x_stride, wgt_y_stride, acc_base, half, repeat_log2;
+    uint32_t act_base, wgt_base, x_stride, y_stride, cb_stride, wgt_x_stride, wgt_y_stride, acc_base, half, extra_cells;
     int is_float, first, depthwise;
     twin_floats floats;
     uint8_t pad[TWIN_MAX_LANES];

@@ -399,6 +399,9 @@ def directed_depthwise(chip):
         for each in (2, 3, 4, 8):  # outputs of a channel
             some = dict(channels=channels, out_channels=each * channels, groups=channels)
             yield some | dict(dtype=dtype, kernel=(3, 3), size=(5, 6), padding=(1, 1), stride=(1 + each % 3, 1))
+        for each in (5, *around((channels - 1, 2 * channels - 2))):  # a channel of them fills the cells
+            some = dict(channels=3, out_channels=3 * each, groups=3)
+            yield some | dict(dtype=dtype, kernel=(2, 3), size=(4, 5), padding=(0, 1))
         for number, kernel in enumerate(((3, 3), (1, 1), (2, 3), (4, 1), (5, 5), (7, 2), (3, 11), (7, 7))):
             padding = tuple(k // 2 for k in kernel)
             stride = (1 + number % 2, 1 + number // 2 % 2)
@@ -499,7 +502,7 @@ def random_convolution(r, chip, dtype):
     if groups == 2:
         channels, outputs = 2 * -(-channels // 2), 2 * -(-outputs // 2)
     elif groups == "C":
-        groups, outputs = channels, channels * r.choice((1, 1, 2))
+        groups, outputs = channels, channels * r.choice((1, 2, 3))
     kernel = r.choice(((1, 1), (3, 3), pair("kernel", 3), pair("kernel", 3)))
     fields = dict(
         channels=channels,

@@ -169,40 +169,43 @@ static void forced_tilings_give_the_same_bytes(void **state) {
     free(got);
 }
 
-/* Of a kernel by view, two outputs a channel; its groups one behind the other (a window), or with a gap between. */
+/* Of a kernel by view, several outputs a channel, as many as there are cells for and more; its groups one behind the
+ * other (a window), or with a gap between. */
 static void outputs_of_a_channel(void **state) {
     (void)state;
-    enum { GROUPS = 5, OUTPUTS = 2 * GROUPS, WIDTH = 6, KERNEL = 3, RESULTS = WIDTH - KERNEL + 1 };
-    for (uint32_t k = 0; k < 8; k++) {
-        const int64_t gap = k & 1;
+    enum { GROUPS = 5, WIDTH = 6, KERNEL = 3, RESULTS = WIDTH - KERNEL + 1, COUNTS = 3 };
+    static const int64_t counts[COUNTS] = {2, 3, 33};
+    for (uint32_t k = 0; k < 8 * COUNTS; k++) {
+        const int64_t gap = k & 1, each = counts[k / 8], outputs = each * GROUPS;
         fixture f;
-        if (!is_mine(k / 2)) continue;
-        fixture_open(&f, configs[k / 2], k);
+        if (!is_mine(k / 2 % 4)) continue;
+        fixture_open(&f, configs[k / 2 % 4], k);
         presil_error_buffer e = {f.text, sizeof f.text};
         presil_conv2d_desc d = {.size = sizeof d,
                                 .compute = PRESIL_COMPUTE_FP32,
                                 .groups = GROUPS,
-                                .group_stride = (2 + gap) * KERNEL,
+                                .group_stride = (each + gap) * KERNEL,
                                 .stride = {1, 1}};
         fixture_tensor(&f, &d.input, PRESIL_FP32, 4, (const int64_t[]){1, 1, WIDTH, GROUPS},
                        (const int64_t[]){WIDTH * GROUPS, WIDTH * GROUPS, GROUPS, 1}, true);
         presil_tensor kernels; /* with room for the gaps */
-        fixture_tensor(&f, &kernels, PRESIL_FP32, 4, (const int64_t[]){3 * GROUPS, 1, KERNEL, 1},
+        fixture_tensor(&f, &kernels, PRESIL_FP32, 4, (const int64_t[]){(each + 1) * GROUPS, 1, KERNEL, 1},
                        (const int64_t[]){KERNEL, KERNEL, 1, 1}, true);
-        d.kernel = kernels, d.kernel.shape[0] = OUTPUTS;
-        fixture_tensor(&f, &d.output, PRESIL_FP32, 4, (const int64_t[]){1, 1, RESULTS, OUTPUTS},
-                       (const int64_t[]){RESULTS * OUTPUTS, RESULTS * OUTPUTS, OUTPUTS, 1}, false);
+        d.kernel = kernels, d.kernel.shape[0] = outputs;
+        fixture_tensor(&f, &d.output, PRESIL_FP32, 4, (const int64_t[]){1, 1, RESULTS, outputs},
+                       (const int64_t[]){RESULTS * outputs, RESULTS * outputs, outputs, 1}, false);
         float *input = fixture_host(&f, d.input.data.value), *weight = fixture_host(&f, kernels.data.value);
         for (int i = 0; i < WIDTH * GROUPS; i++) input[i] = (float)(i % 7 - 3);
-        for (int i = 0; i < 3 * GROUPS * KERNEL; i++) weight[i] = (float)(i % 11 - 5);
+        for (int i = 0; i < (each + 1) * GROUPS * KERNEL; i++) weight[i] = (float)(i % 11 - 5);
         presil_plan *plan;
         assert_int_equal(chip_plan_conv2d(f.chip, &d, NULL, (presil_daddr){0}, &plan, &e), PRESIL_OK);
         assert_true(fixture_run(&f, plan));
         for (int64_t x = 0; x < RESULTS; x++) {
-            for (int64_t o = 0; o < OUTPUTS; o++) {
+            for (int64_t o = 0; o < outputs; o++) {
                 float want = 0;
                 for (int64_t i = 0; i < KERNEL; i++)
-                    want += input[(x + i) * GROUPS + o / 2] * weight[o / 2 * d.group_stride + o % 2 * KERNEL + i];
+                    want +=
+                        input[(x + i) * GROUPS + o / each] * weight[o / each * d.group_stride + o % each * KERNEL + i];
                 assert_true(fixture_get(fixture_element(&f, &d.output, 0, 0, x, o), PRESIL_FP32) == want);
             }
         }

@@ -60,8 +60,7 @@ class Layer:
 
     @property
     def depthwise(self):
-        each = self.outputs // self.channels
-        return self.groups == self.channels and CELLS % each == 0 and each.bit_count() == 1
+        return self.groups == self.channels
 
     @property
     def out_size(self):
@@ -90,10 +89,15 @@ LAYERS = (
     depthwise(960, 33, 5, dilation=2),
     depthwise(256, 65, 3, dilation=12),
     depthwise(64, 56, 3, each=2),
+    depthwise(64, 56, 3, each=3),
     depthwise(16, 28, 3, each=8),
+    depthwise(16, 28, 3, each=64),
     depthwise(64, 28, 5, each=4),
     depthwise(64, 56, 3, gradient="weights", each=2),
+    depthwise(64, 56, 3, gradient="weights", each=3),
     depthwise(64, 56, 3, gradient="input", each=2),
+    depthwise(64, 56, 3, gradient="input", each=3),
+    depthwise(64, 28, 3, gradient="input", each=64),
     depthwise(64, 28, 5, gradient="input", each=4),
     depthwise(64, 56, 3, 2, gradient="input", each=2),
     *(
@@ -138,6 +142,13 @@ def gradient_positions(layer: Layer, each: int = 1) -> int:
     return sum(window_positions(k, block, 1, s) for block in blocks)
 
 
+def parts_of_outputs(layer: Layer) -> list[int]:
+    """Outputs of a channel whose kernels, one above the other, have up to 64 rows (docs/numerics.md 5)."""
+    each = layer.outputs // layer.channels
+    most = -(-each // -(-each // (64 // layer.kernel)))
+    return [min(most, each - first) for first in range(0, each, most)]
+
+
 def kernel_positions(layer: Layer) -> int:
     """Along one axis, of all outputs of a transposed convolution: those without a gap of the dilated input."""
     edge = layer.kernel - 1 - layer.padding
@@ -150,7 +161,7 @@ def array_cycles(layer: Layer, dtype: str) -> int:
     groups = -(-layer.outputs // CELLS)
     if layer.depthwise:
         if layer.gradient == "input":
-            rows = gradient_positions(layer, layer.outputs // layer.channels)
+            rows = sum(gradient_positions(layer, count) for count in parts_of_outputs(layer))
             return rows * gradient_positions(layer) * -(-layer.channels // CELLS)
         along = window_positions(layer.out_size, layer.kernel, layer.stride, layer.dilation)
         return (gradient_positions(layer) if layer.gradient else along) ** 2 * groups

@@ -167,8 +167,8 @@ def pad_word(d, memory):
 
 
 def depthwise(d, memory):
-    """Cell c has element c of every weight word and element c / 2^repeat_log2 of every activation, its lanes are the
-    kernel's positions. None of the weights and none of the window is left unread."""
+    """Cell c has element c of every weight word and element c / (1 + extra_cells) of every activation, its lanes are
+    the kernel's positions. None of the weights and none of the window is left unread."""
     element, step_x, step_y = 2 if operand_format(d) else 1, d.sx // d.dx, d.sy // d.dy
     columns, rows = (d.nx - 1) * step_x + d.kx, (d.ny - 1) * step_y + d.ky
     offsets = [ky * d.wgt_y_stride + kx * d.wgt_x_stride for ky, kx in product(range(d.ky), range(d.kx))]
@@ -180,7 +180,7 @@ def depthwise(d, memory):
         row = memory.accumulators[d.half][d.acc_base + y * d.nx + x]
         for c in range(memory.config.cells):
             alone = (c + 1) * element > memory.config.lanes  # a cell without an element
-            a = [b for v in words for b in element_of(v, c if alone else c >> d.repeat_log2, element)]
+            a = [b for v in words for b in element_of(v, c if alone else c // (1 + d.extra_cells), element)]
             w = [b for v in weights for b in element_of(v, c, element)]
             a, w = Operand(d, a), Operand(d, w)
             row[c] = accumulate(d, 0 if d.first else row[c], a, w, guard)

@@ -158,7 +158,7 @@ def broken_limit(d, config):
     if d.kind == "MATRIX" and d.dtype not in types(OPERAND_TYPES):
         return True
     if d.kind == "MATRIX":
-        broken = broken_depthwise(d, config) if d.depthwise else d.repeat_log2 > 0
+        broken = broken_depthwise(d, config) if d.depthwise else d.extra_cells > 0
         return d.nx * d.ny + d.acc_base > config.acc_rows or broken
     return {"LOAD": broken_load, "STORE": broken_store, "EPILOGUE": broken_epilogue}[d.kind](d, config)
 
@@ -169,7 +169,7 @@ def types(names):
 
 
 def broken_depthwise(d, config):
-    if max(d.kx, d.ky) > 5 or (d.ncb, d.idx, d.idy) != (1, 1, 1) or 2**d.repeat_log2 > config.cells:
+    if max(d.kx, d.ky) > 5 or (d.ncb, d.idx, d.idy) != (1, 1, 1) or d.extra_cells >= config.cells:
         return True
     if d.sx not in (d.dx, 2 * d.dx) or d.sy not in (d.dy, 2 * d.dy):
         return True

@@ -228,7 +228,9 @@ def test_depthwise_text():
     seven = Reduction(kernel=(7, 7), **base)
     corners = [(b[0][:2], b[-1][:2]) for b in seven.blocks(0)]
     assert corners == [((0, 0), (3, 3)), ((0, 4), (3, 6)), ((4, 0), (6, 3)), ((4, 4), (6, 6))]
-    outputs = [dict(out_channels=96 * 2**k) for k in range(6)]
+    three = Reduction(kernel=(1, 2), **base | dict(out_channels=288))
+    assert [three.blocks(three.cell_group(o))[0][0][2] for o in (2, 3, 287)] == [0, 1, 95]
+    outputs = [dict(out_channels=96 * n, cells=cells) for n in (2, 3, 31, 32, 33, 64) for cells in (31, 32)]
     for same in (dict(stride=(2, 1)), dict(stride=(1, 3)), dict(dilation=(1, 2)), dict(kernel=(64, 1)), *outputs):
         assert Reduction(**dict(kernel=(1, 1)) | base | same).depthwise
     for other in (
@@ -236,9 +238,6 @@ def test_depthwise_text():
         dict(input_dilation=(2, 1)),
         dict(cells=33),
         dict(groups=48),
-        dict(out_channels=288),
-        dict(out_channels=96 * 64),
-        dict(out_channels=192, cells=31),
         dict(channels=1, out_channels=1, groups=1),
     ):
         assert not Reduction(**dict(kernel=(3, 3)) | base | other).depthwise

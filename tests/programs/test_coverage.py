@@ -11,7 +11,7 @@ from bench.programs import program
 
 from .draw import FIRST_OF_DAY
 
-COUNT, LEAST, FEATURES = 1000, 2, 30
+COUNT, LEAST, FEATURES = 1000, 2, 31
 FP16 = layout.enum("DTYPE", "FP16")
 
 
@@ -60,9 +60,11 @@ def depthwise_features(f):
         yield "a window as narrow as the kernel"
     if not f["first"]:
         yield "depthwise sums on top of others"
-    if f["repeat_log2"] == 1:
+    if f["extra_cells"] == 1:
         yield "a window's element for two cells"
-    if f["repeat_log2"] > 2:
+    if f["extra_cells"] > 1 and f["extra_cells"] % 2 == 0:
+        yield "a window's element for an odd number of cells"
+    if f["extra_cells"] > 6:
         yield "a window's element for eight cells and more"
     if f["ox"] < 0 and f["oy"] < 0 and f["lim_x"] and f["lim_y"]:
         yield "a window with a corner of padding"

@@ -65,9 +65,11 @@ CORNERS = {
         nx=4, ny=4, kx=3, ky=3, lim_x=6, lim_y=6, wgt_base=WGT + 8, wgt_x_stride=0xFFFF, wgt_y_stride=0xFFFD
     ),
     "one weight": dict(nx=4, ny=4, kx=3, ky=3, lim_x=6, lim_y=6, wgt_x_stride=0, wgt_y_stride=0),
-    "an element for two cells": dict(nx=5, ny=3, kx=3, ky=3, ox=-1, lim_x=9, lim_y=5, repeat_log2=1),
-    "for four, 5x5": dict(nx=4, ny=3, kx=5, ky=5, ox=-2, oy=-2, lim_x=6, lim_y=6, repeat_log2=2),
-    "for eight, stride 2": dict(nx=4, ny=3, sx=2, sy=2, kx=3, ky=2, ox=-1, lim_x=9, lim_y=6, repeat_log2=3),
+    "an element for two cells": dict(nx=5, ny=3, kx=3, ky=3, ox=-1, lim_x=9, lim_y=5, extra_cells=1),
+    "for four, 5x5": dict(nx=4, ny=3, kx=5, ky=5, ox=-2, oy=-2, lim_x=6, lim_y=6, extra_cells=3),
+    "for eight, stride 2": dict(nx=4, ny=3, sx=2, sy=2, kx=3, ky=2, ox=-1, lim_x=9, lim_y=6, extra_cells=7),
+    "for three": dict(nx=5, ny=3, kx=3, ky=3, ox=-1, lim_x=9, lim_y=5, extra_cells=2),
+    "for seven, 4x2": dict(nx=5, ny=3, kx=4, ky=2, oy=-1, lim_x=7, lim_y=5, extra_cells=6),
     "nothing but padding": dict(nx=5, ny=3, kx=3, ky=3, ox=-300, lim_x=9, lim_y=9),
 }
 

@@ -113,7 +113,7 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
     p->fp16 = l->fp16;
     p->absent = l->absent;
     p->depthwise = l->depthwise;
-    if (l->depthwise) p->repeat_log2 = (uint32_t)__builtin_ctzll((uint64_t)l->group_outputs);
+    if (l->depthwise) p->extra_cells = (uint32_t)min64(l->group_outputs, chip->config.cells) - 1;
     p->pieces_y = chip_kernel_pieces(l->grid_y, d->stride[0], l->dilation[0], d->output.shape[1]);
     p->pieces_x = chip_kernel_pieces(l->grid_x, d->stride[1], l->dilation[1], d->output.shape[2]);
     p->esize = l->esize;
@@ -132,6 +132,7 @@ static void fill(const presil_chip *chip, const presil_conv2d_desc *d, const pre
     p->pack_rows = l->pack_rows;
     p->runs = l->runs;
     memcpy(p->run, l->run, sizeof p->run);
+    p->split = l->split;
     p->cell_groups = l->cell_groups;
     p->most_blocks = 1;
     for (uint32_t g = 0; g < (l->groups > 1 ? l->cell_groups : 1); g++) {

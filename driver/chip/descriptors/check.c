@@ -221,7 +221,7 @@ static bool window_step_fits(uint32_t step, uint32_t dilation, uint32_t kernel) 
 /* docs/isa.md, FIELD: of a depthwise MATRIX. */
 static bool window_fits(const presil_config *c, const presil_desc *d) {
     const int64_t step = chip_window_step(presil_matrix_sx(d), presil_matrix_dx(d));
-    return 1u << presil_matrix_repeat_log2(d) <= c->cells && presil_matrix_ncb(d) == 1 && presil_matrix_idx(d) == 1 &&
+    return presil_matrix_extra_cells(d) < c->cells && presil_matrix_ncb(d) == 1 && presil_matrix_idx(d) == 1 &&
            presil_matrix_idy(d) == 1 &&
            window_step_fits(presil_matrix_sx(d), presil_matrix_dx(d), presil_matrix_kx(d)) &&
            window_step_fits(presil_matrix_sy(d), presil_matrix_dy(d), presil_matrix_ky(d)) &&
@@ -234,7 +234,7 @@ static int check_matrix(checker *k, const presil_desc *d) {
     int64_t idx = presil_matrix_idx(d), idy = presil_matrix_idy(d);
     if (!nx || !ny || !kx || !ky || !ncb || !idx || !idy || !presil_matrix_sx(d) || !presil_matrix_sy(d))
         return wrong(k, "a count is zero", nx, ny);
-    if (presil_matrix_depthwise(d) ? !window_fits(k->config, d) : presil_matrix_repeat_log2(d) != 0)
+    if (presil_matrix_depthwise(d) ? !window_fits(k->config, d) : presil_matrix_extra_cells(d) != 0)
         return wrong(k, "a depthwise window", nx, kx);
     if (check_acc(k, presil_matrix_half(d), presil_matrix_acc_base(d), nx * ny, presil_matrix_first(d), false))
         return -1;

@@ -57,7 +57,7 @@ void chip_layout_blocks(const presil_layout *l, uint32_t g, uint32_t *first, uin
         *count = l->blocks;
         return;
     }
-    int64_t o0 = (int64_t)g * l->config.cells, o1 = min64(o0 + l->config.cells, l->out_channels) - 1;
+    const int64_t o0 = chip_first_output(&l->split, g), o1 = chip_last_output(&l->split, g) - 1;
     int64_t c0 = o0 / l->group_outputs * l->group_channels, c1 = (o1 / l->group_outputs + 1) * l->group_channels - 1;
     *first = (uint32_t)(c0 / l->block);
     *count = (uint32_t)(c1 / l->block) - *first + 1;
@@ -154,14 +154,23 @@ static bool rows_beyond(const presil_layout *l) {
     return false;
 }
 
-/* A channel for each cell, or for 2^k that follow each other; kernels whose weights and activations fit the scratchpad
+/* A channel for each cell, or for some that follow each other; kernels whose weights and activations fit the scratchpad
  * uncut. */
 static bool is_depthwise(const presil_layout *l) {
-    const int64_t each = l->group_outputs;
-    const bool alone =
-        l->groups > 1 && l->group_channels == 1 && each > 0 && !(each & (each - 1)) && l->config.cells % each == 0;
-    return alone && l->input_dilation[0] == 1 && l->input_dilation[1] == 1 && l->kernel[0] <= CHIP_DEPTHWISE_KERNEL &&
+    return l->groups > 1 && l->group_channels == 1 && l->group_outputs > 0 && l->input_dilation[0] == 1 &&
+           l->input_dilation[1] == 1 && l->kernel[0] <= CHIP_DEPTHWISE_KERNEL &&
            l->kernel[1] <= CHIP_DEPTHWISE_KERNEL && l->config.cells * l->esize <= l->config.lanes;
+}
+
+/* As many channels to a cell group as have all their outputs there, or one to several. */
+static void split_depthwise(presil_layout *l) {
+    const uint32_t cells = l->config.cells;
+    const bool fit = l->group_outputs <= cells;
+    l->block = fit ? cells / (uint32_t)l->group_outputs : 1;
+    l->split =
+        fit ? (chip_split){l->block * (uint32_t)l->group_outputs, 1, l->out_channels, 0}
+            : (chip_split){cells, (uint32_t)ceil_div(l->group_outputs, cells), l->out_channels, l->group_outputs};
+    l->cell_groups = fit ? (uint32_t)ceil_div(l->out_channels, l->split.cells) : l->groups * l->split.parts;
 }
 
 /* even: the groups' kernels are as far apart as those of one group. */
@@ -188,7 +197,9 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
     l->fp16 = desc->weight_dtype == PRESIL_FP16;
     l->terms = chip_terms(desc->compute, l->fp16);
     l->depthwise = (even || l->group_outputs == 1) && is_depthwise(l);
-    if (l->depthwise) l->block = c->cells / (uint32_t)l->group_outputs;
+    l->split = (chip_split){c->cells, 1, l->out_channels, 0};
+    l->cell_groups = (uint32_t)ceil_div(l->out_channels, c->cells);
+    if (l->depthwise) split_depthwise(l);
     uint32_t lanes = l->block;
     l->packed = may_pack && l->groups == 1 && l->dilation[1] == 1 && l->input_dilation[0] == 1 &&
                 l->input_dilation[1] == 1 && l->kernel[0] * l->kernel[1] > 1 &&
@@ -212,7 +223,6 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
         l->grid_x = (uint32_t)l->kernel[1];
     }
     l->absent = l->esize == 2 && !l->depthwise && (l->groups > 1 || (l->packed && rows_beyond(l)));
-    l->cell_groups = (uint32_t)ceil_div(l->out_channels, c->cells);
     l->param_words = l->has_bias || l->has_scale ? 2 * (uint32_t)ceil_div(4 * (int64_t)c->cells, c->word_bytes) : 0;
     l->weights_offset = (uint64_t)l->cell_groups * l->param_words * c->word_bytes;
     l->term_bytes = chip_layout_group_words(l, l->cell_groups) * c->word_bytes;
@@ -299,7 +309,7 @@ static void weight_terms(const presil_weights_desc *desc, int64_t at, uint16_t t
 
 /* Depthwise: the words of cell group g, all terms at once. */
 static void pack_depthwise(const presil_layout *l, const presil_weights_desc *desc, uint32_t g, uint8_t *to) {
-    const int64_t o0 = (int64_t)g * l->config.cells, outputs = min64(l->config.cells, l->out_channels - o0);
+    const int64_t o0 = chip_first_output(&l->split, g), outputs = chip_last_output(&l->split, g) - o0;
     for (uint32_t ky = 0; ky < l->grid_y; ky++) {
         for (uint32_t kx = 0; kx < l->grid_x; kx++) {
             uint8_t *word = to + ((size_t)ky * l->grid_x + kx) * l->config.word_bytes;
@@ -345,11 +355,11 @@ static void pack_block(const presil_layout *l, const presil_weights_desc *desc, 
 static void pack_params(const presil_layout *l, const presil_weights_desc *desc, uint8_t *to) {
     const presil_config *c = &l->config;
     size_t half = (size_t)l->param_words / 2 * c->word_bytes;
-    for (int64_t o = 0; l->param_words && o < l->out_channels; o++) {
-        uint8_t *group = to + (size_t)(o / c->cells) * 2 * half;
-        size_t at = (size_t)(o % c->cells) * 4;
-        if (l->has_bias) memcpy(group + at, (const uint8_t *)desc->bias + 4 * o, 4);
-        if (l->has_scale) memcpy(group + half + at, desc->scale + o, 4);
+    for (uint32_t g = 0; l->param_words && g < l->cell_groups; g++, to += 2 * half) {
+        const int64_t o = chip_first_output(&l->split, g);
+        const size_t bytes = 4 * (size_t)(chip_last_output(&l->split, g) - o);
+        if (l->has_bias) memcpy(to, (const uint8_t *)desc->bias + 4 * o, bytes);
+        if (l->has_scale) memcpy(to + half, desc->scale + o, bytes);
     }
 }
 

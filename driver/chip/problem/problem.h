@@ -28,10 +28,28 @@ typedef struct {
 /* The first piece (from NULL), and the one behind `before`; false: there is none. */
 bool chip_next_piece(const chip_kernel_axis_pieces *axis, const chip_piece *before, chip_piece *out);
 
+/* The outputs of a cell group: `cells` that follow each other, fewer where they end. parts 1: where all end. Else
+ * where those of a channel end, which are `channel` and take `parts` groups. No padding bytes, as problems are
+ * compared. */
+typedef struct {
+    uint32_t cells, parts;
+    int64_t outputs, channel;
+} chip_split;
+static inline int64_t chip_first_output(const chip_split *s, uint32_t g) {
+    return s->parts == 1 ? (int64_t)g * s->cells : g / s->parts * s->channel + (int64_t)(g % s->parts) * s->cells;
+}
+static inline int64_t chip_last_output(const chip_split *s, uint32_t g) { /* the one behind it */
+    const int64_t end = chip_first_output(s, g) + s->cells,
+                  most = s->parts == 1 ? s->outputs : (int64_t)(g / s->parts + 1) * s->channel;
+    return end < most ? end : most;
+}
+/* Groups in the middle have fewer outputs, too. */
+static inline bool chip_uneven(const chip_split *s) { return s->parts > 1 && s->channel % s->cells; }
+
 /* The image in DRAM: parameters of every cell group (bias words, scale words), then for each term the weight blocks of
  * every cell group: [group][channel block][kernel row][kernel column][cell], one scratchpad word each (docs/numerics.md
  * 5, docs/isa.md 5). Depthwise: [group][kernel row][kernel column], a word each, with a weight of every cell; `block`
- * channels for the cells of a group. */
+ * channels for the cells of a group, or one for several groups. */
 struct presil_layout {
     presil_config config;
     uint32_t compute, groups;
@@ -46,6 +64,7 @@ struct presil_layout {
     uint32_t grid_y, grid_x;            /* kernel rows and columns that MATRIX walks; with runs the most of them */
     uint32_t runs;                      /* 0: the slice is not cut into runs */
     chip_run run[CHIP_RUNS];
+    chip_split split;
     uint32_t cell_groups,
         param_words; /* param_words: of one cell group, 2·ceil(4·CELLS/WORD), or 0 without bias and scale */
     uint64_t weights_offset, term_bytes, bytes;
@@ -105,8 +124,8 @@ typedef struct {
     const presil_config *config;
     bool floats, fp16;    /* products of floats, 16 bits each in the scratchpad: fp16, else bf16 */
     bool absent, convert; /* convert: fp32 in memory, bf16 terms in the scratchpad */
-    bool depthwise;       /* a channel for each cell, or 2^repeat_log2 cells: MATRIX walks windows */
-    uint32_t repeat_log2;
+    bool depthwise;       /* a channel for each cell, or 1 + extra_cells of them: MATRIX walks windows */
+    uint32_t extra_cells;
     bool phased; /* done phase by phase, as the input is dilated, or a depthwise kernel */
     chip_phase_axis phase_y, phase_x;
     chip_kernel_axis_pieces pieces_y, pieces_x;
@@ -120,6 +139,7 @@ typedef struct {
     uint32_t pack_rows;              /* packed: kernel rows in a block (with runs: at most), else 1 */
     uint32_t runs;                   /* packed: 0, or the slice is cut into them */
     chip_run run[CHIP_RUNS];
+    chip_split split;
     uint32_t cell_groups, most_blocks; /* most_blocks: of the blocks, how many a cell group uses at most */
     uint32_t pad_byte;
     chip_act_kind act;
@@ -190,6 +210,20 @@ typedef struct {
     uint32_t groups_per_unit, words, bytes;
 } chip_unit;
 chip_unit chip_unit_of(const presil_config *c, uint32_t esize);
+/* The same where a group's last cells may be idle: no other group beside it then. */
+chip_unit chip_problem_unit(const chip_problem *p, uint32_t esize);
+/* Outputs in a unit whose first cell group is g, of `groups` left. */
+typedef struct {
+    int64_t first, count;
+} chip_outputs;
+static inline chip_outputs chip_unit_outputs(const chip_problem *p, const chip_unit *unit, uint32_t g,
+                                             uint32_t groups) {
+    const uint32_t own = groups < unit->groups_per_unit ? groups : unit->groups_per_unit;
+    const int64_t first = chip_first_output(&p->split, g);
+    return (chip_outputs){first, chip_last_output(&p->split, g + own - 1) - first};
+}
+/* Sets cell_groups and split of outputs that fill all cells. */
+void chip_problem_split(chip_problem *p);
 
 /* Range of physical input rows (or columns) for a range of outputs and kernel positions. o: MATRIX ox/oy relative to
  * `first`. */

@@ -38,7 +38,7 @@ static void derive(const chip_problem *p, chip_tiling *t) {
     t->act_slot_words = (uint32_t)min64(pitch * blocks, 1 << 28);
     t->wgt_slot_words = (uint32_t)min64(
         min64(blocks, p->most_blocks) * t->part_ky * t->part_kx * (p->depthwise ? 1 : c->cells), 1 << 28);
-    chip_unit out = chip_unit_of(c, p->out_esize), res = chip_unit_of(c, p->res_esize ? p->res_esize : 1);
+    chip_unit out = chip_problem_unit(p, p->out_esize), res = chip_problem_unit(p, p->res_esize ? p->res_esize : 1);
     uint32_t pixels = t->tile_h * t->tile_w;
     t->out_unit_words = pixels * out.words | (out.words == 1);
     t->out_slot_words = (uint32_t)ceil_div(t->store_groups, out.groups_per_unit) * t->out_unit_words;
@@ -126,7 +126,7 @@ static double packed_pieces(const chip_problem *p) {
 
 /* Beats of a piece of `bytes` of every pixel, `pitch` apart, for each that it would take in one aligned stretch. */
 static double beats_of_pieces(const chip_problem *p, int64_t bytes, int64_t pitch) {
-    const int64_t word = p->config->word_bytes, low = pitch & -pitch;
+    const int64_t word = p->config->word_bytes, apart = pitch | bytes, low = apart & -apart;
     if (low >= word || bytes <= 0 || bytes == pitch) return bytes < word ? (double)word / (double)max64(bytes, 1) : 1;
     return (double)(bytes + word - low) / (double)bytes;
 }
@@ -183,7 +183,7 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
                                      : blocks_all / p->cell_groups * most_rows; /* of a cell group in a tile */
     double matrix = (double)tiles * p->cell_groups * p->passes * sum_cycles +
                     (double)(tiles * p->cell_groups * pass_parts * phases) * DESCRIPTOR_CYCLES;
-    chip_unit out = chip_unit_of(c, p->out_esize), res = chip_unit_of(c, p->res_esize ? p->res_esize : 1);
+    chip_unit out = chip_problem_unit(p, p->out_esize), res = chip_problem_unit(p, p->res_esize ? p->res_esize : 1);
     uint32_t row_words = p->has_res && res.words > out.words ? res.words : out.words;
     pixels *= (double)phases; /* of all of them from here on */
     double epilogue = pixels * p->cell_groups * row_words + (double)(tiles * p->cell_groups * phases) * EPILOGUE_CYCLES;
@@ -207,8 +207,9 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
                                 : p->wgt == WGT_COLUMNS && p->block > c->cells ? (double)p->block / c->cells
                                                                                : 1);
     double load = act * act_cycles + wgt * wgt_cycles + res_beats;
-    double store = pixels * (double)p->out_c * p->out_esize / c->word_bytes *
-                   beats_of_pieces(p, min64(p->out_c, (int64_t)t->store_groups * c->cells) * p->out_esize, p->out.sx);
+    double store =
+        pixels * (double)p->out_c * p->out_esize / c->word_bytes *
+        beats_of_pieces(p, min64(p->out_c, (int64_t)t->store_groups * p->split.cells) * p->out_esize, p->out.sx);
     double bus = act * act_beats + wgt * wide + res_beats + store;
     /* What can't overlap: the first operands, the last output, and slots too few to load ahead. */
     double part_rows = (double)min64((int64_t)t->tile_h * t->tile_w, 4 * c->cells),
@@ -315,8 +316,7 @@ static void consider_parts(candidates *k, chip_tiling t) {
 
 static void consider_groups(candidates *k, chip_tiling t) {
     const chip_problem *p = k->p;
-    chip_unit out = chip_unit_of(p->config, p->out_esize),
-              res = chip_unit_of(p->config, p->res_esize ? p->res_esize : 4);
+    chip_unit out = chip_problem_unit(p, p->out_esize), res = chip_problem_unit(p, p->res_esize ? p->res_esize : 4);
     uint32_t unit = out.groups_per_unit > res.groups_per_unit ? out.groups_per_unit : res.groups_per_unit;
     uint32_t most = p->cell_groups > 16 ? 16 : p->cell_groups;
     for (uint32_t groups = unit;; groups *= 2) {
@@ -376,8 +376,7 @@ int chip_tilings(const chip_problem *problem, chip_tiling *list, uint32_t capaci
         int64_t w = ceil_div(p->out_w, cut);
         t.tile_w = (uint32_t)w;
         if (w <= p->config->acc_rows) consider_tiles(&k, t);
-        if (w == 1 || (k.count && cut > 1)) break;
-        if (k.count && w <= 256) break;
+        if (w == 1 || (k.count && (p->depthwise ? w <= 28 : cut > 1 || w <= 256))) break;
     }
     *count = k.count;
     if (!k.count && k.too_long)

@@ -129,7 +129,7 @@ static void load_res_channels(chip_nest_state *s, chip_nest_slot *slot, const ch
                               int64_t channels, int64_t base, int64_t word_bytes, int64_t plane) {
     const chip_problem *p = s->p;
     int64_t word = p->config->word_bytes, e = p->res_esize;
-    chip_unit unit = chip_unit_of(p->config, p->res_esize);
+    chip_unit unit = chip_problem_unit(p, p->res_esize);
     int64_t pixel = unit.words * word;
     chip_load_shape l = {.addr = p->res.base +
                                  (uint64_t)(t->n * p->res.sn + t->y0 * p->res.sy + t->x0 * p->res.sx + c0 * p->res.sc),
@@ -156,14 +156,15 @@ void chip_nest_load_res(chip_nest_state *s, chip_nest_slot *slot, const chip_nes
                         uint32_t groups) {
     const chip_problem *p = s->p;
     int64_t word = p->config->word_bytes;
-    chip_unit unit = chip_unit_of(p->config, p->res_esize);
-    int64_t per_unit = (int64_t)unit.groups_per_unit * p->config->cells;
-    int64_t c0 = (int64_t)g0 * p->config->cells, c1 = min64(c0 + (int64_t)groups * p->config->cells, p->out_c);
-    if (unit.words == 1 && p->res.sc == p->res_esize) {
+    chip_unit unit = chip_problem_unit(p, p->res_esize);
+    const int64_t c0 = chip_first_output(&p->split, g0), c1 = chip_last_output(&p->split, g0 + groups - 1);
+    if (unit.words == 1 && p->res.sc == p->res_esize && !chip_uneven(&p->split)) {
         load_res_channels(s, slot, t, c0, c1 - c0, slot->base, unit.bytes, s->t->res_unit_words * word);
         return;
     }
-    for (int64_t u = 0, c = c0; c < c1; u++, c += per_unit) {
-        load_res_channels(s, slot, t, c, min64(per_unit, c1 - c), slot->base + u * s->t->res_unit_words, word, word);
+    for (uint32_t at = 0; at < groups; at += unit.groups_per_unit) {
+        const chip_outputs c = chip_unit_outputs(p, &unit, g0 + at, groups - at);
+        load_res_channels(s, slot, t, c.first, c.count,
+                          slot->base + at / unit.groups_per_unit * (int64_t)s->t->res_unit_words, word, word);
     }
 }

@@ -167,8 +167,7 @@ static void emit_epilogue(chip_nest_state *s, const chip_nest_tile *t, superjob 
     presil_epilogue_half_set(d, m->half);
     presil_epilogue_rows_set(d, rows);
     presil_epilogue_acc_base_set(d, m->acc_base);
-    chip_unit out = chip_unit_of(p->config, p->out_esize),
-              res = chip_unit_of(p->config, p->res_esize ? p->res_esize : 1);
+    chip_unit out = chip_problem_unit(p, p->out_esize), res = chip_problem_unit(p, p->res_esize ? p->res_esize : 1);
     uint32_t index = m->g - job->g0;
     presil_epilogue_out_pitch_set(d, out.words * word);
     presil_epilogue_out_base_set(d, (s->out[job->out_slot].base +
@@ -207,7 +206,7 @@ static void run_superjob(chip_nest_state *s, const chip_nest_tile *t, uint32_t g
                          bool last) {
     const chip_problem *p = s->p;
     superjob job = {g0, groups, s->out_next % s->t->out_slots, NULL};
-    chip_unit unit = chip_unit_of(p->config, p->out_esize);
+    chip_unit unit = chip_problem_unit(p, p->out_esize);
     int64_t end[4];
     uint32_t tile_rows = s->t->tile_h * s->t->tile_w;
     s->out_next++;

@@ -7,6 +7,16 @@ typedef struct {
     int64_t chunk_bytes, word_bytes, n[4], ds[4], sp_base, sw, ss[4];
 } store_shape;
 
+/* Rows whose last piece crosses a beat, which takes presil_store_pack a cycle more; of rows that are not aligned alike
+ * the mean, as rows_beats(). */
+static int64_t crossing_rows(const store_shape *l, int64_t rows, int64_t row_bytes, int64_t word) {
+    const int64_t pieces = ceil_div(l->chunk_bytes, l->word_bytes),
+                  last = l->chunk_bytes - (pieces - 1) * l->word_bytes, step = l->n[1] > 1 ? l->ds[1] : word,
+                  end = (int64_t)(l->addr % (uint64_t)word) + row_bytes, all = step | end, low = all & -all;
+    if (step % word == 0) return (end - 1) % word + 1 < last ? rows : 0;
+    return rows * max64(0, last - low) / word;
+}
+
 static void emit_store(chip_nest_state *s, chip_nest_out *slot, const store_shape *l, uint32_t after) {
     int64_t word = s->p->config->word_bytes;
     chip_op *op = chip_emit(s->b, STORE);
@@ -32,7 +42,8 @@ static void emit_store(chip_nest_state *s, chip_nest_out *slot, const store_shap
     presil_store_ss3_set(d, l->ss[3]);
     int64_t rows = l->n[1] * l->n[2] * l->n[3], row_bytes = l->n[0] * l->chunk_bytes;
     op->beats = (uint32_t)(rows * chip_row_beats(l->addr, row_bytes, l->n[1] > 1 ? l->ds[1] : word, word));
-    op->cycles = (uint32_t)max64(op->beats, rows * l->n[0] * ceil_div(l->chunk_bytes, l->word_bytes));
+    op->cycles = (uint32_t)max64(op->beats, rows * l->n[0] * ceil_div(l->chunk_bytes, l->word_bytes) +
+                                                crossing_rows(l, rows, row_bytes, word));
 }
 
 /* Pixels and what is contiguous within one: chunk bytes, `inner` chunks (inner_ss apart in the scratchpad). */
@@ -107,13 +118,14 @@ void chip_nest_store(chip_nest_state *s, uint32_t slot_index, const chip_nest_ti
                      uint32_t first_group, uint32_t g0, uint32_t groups, uint32_t after) {
     const chip_problem *p = s->p;
     chip_nest_out *slot = &s->out[slot_index];
-    chip_unit unit = chip_unit_of(p->config, p->out_esize);
-    int64_t word = p->config->word_bytes, e = p->out_esize, per_unit = (int64_t)unit.groups_per_unit * p->config->cells,
+    chip_unit unit = chip_problem_unit(p, p->out_esize);
+    int64_t word = p->config->word_bytes, e = p->out_esize, per_unit = (int64_t)unit.groups_per_unit * p->split.cells,
             pixel = unit.words * word;
-    int64_t c0 = (int64_t)g0 * p->config->cells, c1 = min64(c0 + (int64_t)groups * p->config->cells, p->out_c);
+    const int64_t c0 = chip_first_output(&p->split, g0), c1 = chip_last_output(&p->split, g0 + groups - 1);
+    const bool even = !chip_uneven(&p->split);
     int64_t base = (slot->base + (int64_t)(g0 - first_group) / unit.groups_per_unit * s->t->out_unit_words) * word,
             plane = s->t->out_unit_words * word;
-    if (p->out.sc == e && unit.words == 1) { /* units are planes of words: one chunk for the whole pixel */
+    if (p->out.sc == e && unit.words == 1 && even) { /* units are planes of words: one chunk for the whole pixel */
         store_shape l = {.addr = p->out.base + (uint64_t)(c0 * e),
                          .chunk_bytes = (c1 - c0) * e,
                          .word_bytes = unit.bytes,
@@ -122,7 +134,7 @@ void chip_nest_store(chip_nest_state *s, uint32_t slot_index, const chip_nest_ti
         store_pixels(s, slot, t, row0, rows, &l, 1, 0, pixel, after);
         return;
     }
-    int64_t whole = (c1 - c0) / per_unit;
+    int64_t whole = even ? (c1 - c0) / per_unit : 0;
     if (p->out.sc == e && whole > 0) { /* units of several words: a chunk each */
         store_shape l = {.addr = p->out.base + (uint64_t)(c0 * e),
                          .chunk_bytes = per_unit * e,
@@ -130,18 +142,18 @@ void chip_nest_store(chip_nest_state *s, uint32_t slot_index, const chip_nest_ti
                          .sp_base = base,
                          .sw = word};
         store_pixels(s, slot, t, row0, rows, &l, whole, plane, pixel, after);
-        base += whole * plane;
-        c0 += whole * per_unit;
     }
-    for (; c0 < c1; c0 += per_unit, base += plane) {
-        int64_t channels = min64(per_unit, c1 - c0);
+    if (p->out.sc != e) whole = 0;
+    base += whole * plane;
+    for (uint32_t at = (uint32_t)whole * unit.groups_per_unit; at < groups; at += unit.groups_per_unit, base += plane) {
+        const chip_outputs c = chip_unit_outputs(p, &unit, g0 + at, groups - at);
         if (p->out.sc != e) {
-            if (!store_lines(s, slot, t, row0, rows, c0, channels, base, pixel, after))
-                store_elements(s, slot, t, row0, rows, c0, channels, base, pixel, after);
+            if (!store_lines(s, slot, t, row0, rows, c.first, c.count, base, pixel, after))
+                store_elements(s, slot, t, row0, rows, c.first, c.count, base, pixel, after);
             continue;
         }
-        store_shape l = {.addr = p->out.base + (uint64_t)(c0 * e),
-                         .chunk_bytes = channels * e,
+        store_shape l = {.addr = p->out.base + (uint64_t)(c.first * e),
+                         .chunk_bytes = c.count * e,
                          .word_bytes = word,
                          .sp_base = base,
                          .sw = word};

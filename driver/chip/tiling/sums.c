@@ -153,7 +153,7 @@ static void emit_window(chip_nest_state *s, const windows *w, const chip_nest_su
     const window_axis x = axis_of(columns, w->tile->nx, v->sx, v->dx, v->ox, v->lim_x, 1, 1),
                       y = axis_of(rows, j->ny, v->sy, v->dy, v->oy, v->lim_y, s->t->act_row_words, p->grid_x);
     presil_matrix_wgt_base_set(&op->d, w->wgt->base + rows->first * p->grid_x + columns->first);
-    presil_matrix_repeat_log2_set(&op->d, p->repeat_log2);
+    presil_matrix_extra_cells_set(&op->d, p->extra_cells);
     if (chip_window_turned(p, j->ny))
         set_window(&op->d, &y, &x);
     else

@@ -71,13 +71,13 @@ typedef struct {
 static wgt_place place_of(const chip_nest_state *s, const chip_nest_slot *slot, uint32_t g, int64_t n,
                           const chip_nest_part *part) {
     const chip_problem *p = s->p;
-    int64_t cells = p->config->cells, word = p->config->word_bytes, o = (int64_t)g * cells,
+    int64_t cells = p->config->cells, word = p->config->word_bytes, o = chip_first_output(&p->split, g),
             k = (int64_t)part->cb * p->block;
     return (wgt_place){p->wgt_base + (uint64_t)(n * p->wgt_sn + o * p->wgt_so + k * p->wgt_sk + part->ky * p->wgt_sy +
                                                 part->kx * p->wgt_sx),
                        o,
                        k,
-                       min64(p->out_c - o, cells),
+                       chip_last_output(&p->split, g) - o,
                        cells * word,
                        part->nkx * cells * word,
                        (int64_t)part->nky * part->nkx * cells * word,
@@ -253,7 +253,7 @@ static void load_groups(chip_nest_state *s, chip_nest_slot *slot, const wgt_plac
 }
 
 /* Depthwise: from a cell's kernel to the next one's. */
-static int64_t kernels_apart(const chip_problem *p) { return p->repeat_log2 ? p->wgt_so : p->wgt_sg; }
+static int64_t kernels_apart(const chip_problem *p) { return p->extra_cells ? p->wgt_so : p->wgt_sg; }
 
 /* Depthwise: a word for each kernel position, a cell's weight in each element. Channels follow each other: a row for
  * each position. */

@@ -83,7 +83,7 @@ def other_half(r, c, op):
     """Some of bf16 becomes fp16, which has its size, and some elements of a window belong to several cells: all else
     of a program, cycles too, is what it was before."""
     if op.fields.get("depthwise"):
-        op.fields["repeat_log2"] = r.choice((0, 0, 1, r.randint(0, c.cells.bit_length() - 1)))
+        op.fields["extra_cells"] = r.choice((0, 0, 1, r.randint(0, c.cells - 1), c.cells - 1))
     for name in ("dtype", "out_type", "res_type"):
         if op.fields.get(name) == BF16 and op.kind in ("MATRIX", "EPILOGUE") and r.random() < AS_FP16:
             op.fields[name] = FP16

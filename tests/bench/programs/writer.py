@@ -25,7 +25,7 @@ class Writer:
     back, so that after an error every byte has either its old value or its new one."""
 
     def __init__(self, r, config, modes, types, plain=False):
-        """modes: decides which MATRIXes are depthwise, and draws them. types: decides what is fp16, and repeat_log2."""
+        """modes: decides which MATRIXes are depthwise, and draws them. types: decides what is fp16, and extra_cells."""
         self.r, self.c, self.modes, self.types, self.plain = r, config, modes, types, plain
         self.guard, self.order, self.regions, self.rows = Guard(r), [], [], {0: set(), 1: set()}
         self.loads, self.stores = Loads(r, config), Stores(r, config)

@@ -68,7 +68,7 @@ def window(r) -> dict:
     """With `depthwise`: every position, or every other, of one whose rows have up to 64 positions."""
     f = common(r) | dict(depthwise=1, ncb=1, idx=1, idy=1, kx=r.randint(1, 5), ky=r.randint(1, 5))
     f |= dict(nx=near(r, 1, (1, 2, 5, 30, 60), 1), ny=near(r, 1, (1, 2, 3), 1))
-    f["repeat_log2"] = r.randrange(CONFIG.cells.bit_length())
+    f["extra_cells"] = r.choice((0, 1, 2, r.randrange(CONFIG.cells), CONFIG.cells - 1))
     f["acc_base"] = near(r, 1, (0, max(0, ROWS - f["nx"] * f["ny"])))
     for letter in "xy":
         dilation, step = r.choice((1, 1, 2, 5, 300)), r.choice((1, 1, 2))
@@ -115,7 +115,7 @@ def positions(d) -> list[dict]:
     for j, i in ((j, i) for j in range(height) for i in range(width)):
         row = place(d, d.ox + i * d.dx, d.oy + j * d.dy, 0)
         row |= dict(row_emit=int((i, j) in ends), row_end=int((j, i) == (height - 1, width - 1)))
-        row |= dict(row_x=i, row_kx=d.kx, row_ky=d.ky, row_repeat=d.repeat_log2)
+        row |= dict(row_x=i, row_kx=d.kx, row_ky=d.ky, row_extra=d.extra_cells)
         out.append(row | (dict(row_acc=d.acc_base + ends[i, j], row_first=d.first) if (i, j) in ends else {}))
     return out
 

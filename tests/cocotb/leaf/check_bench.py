@@ -20,7 +20,7 @@ RULED = {
     "NOP": "wait signal",
     "LOAD": f"conv transpose esize_log2 row_bytes pos0 step0 {PLACES}",
     "STORE": f"conv {PLACES}",
-    "MATRIX": "dtype depthwise repeat_log2 nx ny sx sy kx ky ncb dx dy acc_base idx idy",
+    "MATRIX": "dtype depthwise extra_cells nx ny sx sy kx ky ncb dx dy acc_base idx idy",
     "EPILOGUE": "out_type rows acc_base out_base out_pitch res_en res_type res_base res_pitch"
     " clamp_en clamp_lo clamp_hi",
 }
@@ -59,12 +59,12 @@ def store(r) -> dict:
 
 
 def matrix(r) -> dict:
-    f = dict(dtype=r.choice(TYPES[3]), depthwise=r.getrandbits(1), repeat_log2=0)
+    f = dict(dtype=r.choice(TYPES[3]), depthwise=r.getrandbits(1), extra_cells=0)
     f |= {name: near(r, 1, (1, 2, 255), 1) for name in ("kx", "ky", "idx", "idy")}
     f |= {name: near(r, 1, (1, 0xFFFE), 1) for name in ("sx", "sy", "dx", "dy", "ncb")}
     f["nx"] = near(r, 1, (1, 8, ROWS // 2), 1)
     if f["depthwise"]:
-        f |= dict(ncb=1, idx=1, idy=1, repeat_log2=near(r, 1, (0, CELLS.bit_length() - 1)))
+        f |= dict(ncb=1, idx=1, idy=1, extra_cells=near(r, 1, (0, CELLS - 1)))
         steps = {letter: r.choice((1, 2)) for letter in "xy"}
         f |= {f"k{letter}": near(r, 1, (1, 3, 5), 1) for letter in "xy"}
         f |= {f"d{letter}": near(r, 1, (1, 0x7FFE, 0xFFFE // step), 1) for letter, step in steps.items()}

@@ -43,7 +43,7 @@ def draw(r, started: set) -> dict:
 def window(r, f: dict) -> dict:
     """The same with `depthwise`, in a window of the modes' lengths and with borders near its ends."""
     f |= dict(depthwise=1, kx=r.choice((1, 2, 3, 5)), ky=r.choice((1, 3, 4, 5)), ncb=1, idx=1, idy=1)
-    f["repeat_log2"] = r.choice((0, 0, 1, CELLS.bit_length() - 1))
+    f["extra_cells"] = r.choice((0, 0, 1, 2, r.randrange(CELLS), CELLS - 1))
     for letter in "xy":
         dilation, step = r.choice((1, 1, 2, 5)), r.choice((1, 1, 2))
         reach = ((f[f"n{letter}"] - 1) * step + f[f"k{letter}"] - 1) * dilation

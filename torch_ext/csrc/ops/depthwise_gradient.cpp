@@ -2,7 +2,6 @@
 // The gradient of a depthwise kernel: a channel meets its own gradient alone, so the input is convolved with that as
 // the kernel, depthwise too (docs/numerics.md 5). One launch for each image and for each block of the gradient.
 #include "ops/conv.h"
-#include "runtime/device.h"
 
 #include <algorithm>
 
@@ -25,18 +24,14 @@ KernelView block_of(const Tensor& grad, int64_t groups, int64_t image, std::arra
   return k;
 }
 
-// Whether a convolution whose channels have `times` outputs each is a depthwise one on this chip (docs/numerics.md 5).
-bool is_one_convolution(int64_t times, const Tensor& like) {
-  if (times == 1) return true;
-  presil_device_info info{};
-  info.size = sizeof info;
-  check(presil_device_get_info(device(like.device().index()), &info), "reading device properties");
-  return (times & (times - 1)) == 0 && info.cells && info.cells % times == 0;
+}  // namespace
+
+bool is_depthwise(const Tensor& input, const Tensor& grad, const ConvArguments& a) {
+  return a.groups > 1 && input.size(1) == a.groups && grad.size(1) % a.groups == 0;
 }
 
-// Of outputs of which channels have one each, or as many as one convolution may.
-bool enqueue(const char* label, const Tensor& input, const Tensor& grad, const Tensor& out, const ConvArguments& a,
-             const Tensor& residual) {
+bool chip_depthwise_weight_gradient(const char* label, const Tensor& input, const Tensor& grad, const Tensor& out,
+                                    const ConvArguments& a, const Tensor& residual) {
   std::array<int64_t, 2> block, size{grad.size(2), grad.size(3)};
   for (int i = 0; i < 2; i++) block[i] = std::max<int64_t>(1, kReach / a.stride[i]);
   const int64_t blocks = (size[0] + block[0] - 1) / block[0] * ((size[1] + block[1] - 1) / block[1]),
@@ -64,25 +59,6 @@ bool enqueue(const char* label, const Tensor& input, const Tensor& grad, const T
           return false;
         sum = room;
       }
-  return true;
-}
-
-}  // namespace
-
-bool is_depthwise(const Tensor& input, const Tensor& grad, const ConvArguments& a) {
-  return a.groups > 1 && input.size(1) == a.groups && grad.size(1) % a.groups == 0;
-}
-
-bool chip_depthwise_weight_gradient(const char* label, const Tensor& input, const Tensor& grad, const Tensor& out,
-                                    const ConvArguments& a, const Tensor& residual) {
-  const int64_t times = grad.size(1) / a.groups;  // outputs of a channel
-  if (is_one_convolution(times, grad)) return enqueue(label, input, grad, out, a, residual);
-  for (int64_t k = 0; k < times; k++) {
-    const auto own = [&](const Tensor& t, int64_t dim) {
-      return t.defined() ? t.slice(dim, k, t.size(dim), times) : t;
-    };
-    if (!enqueue(label, input, own(grad, 1), own(out, 0), a, own(residual, 0))) return false;
-  }
   return true;
 }
 
