@@ -32,7 +32,8 @@ chip_unit chip_unit_of(const presil_config *c, uint32_t esize) {
 
 chip_unit chip_problem_unit(const chip_problem *p, uint32_t esize) {
     chip_unit u = chip_unit_of(p->config, esize);
-    if (p->split.cells < p->config->cells) u.groups_per_unit = 1, u.bytes = p->split.cells * esize;
+    if (p->split.cells < p->config->cells || chip_uneven(&p->split))
+        u.groups_per_unit = 1, u.bytes = p->split.cells * esize;
     return u;
 }
 
