@@ -192,7 +192,8 @@ static void estimate(const chip_problem *p, chip_tiling *t) {
         p->runs ? parts : max64(1, p->blocks) * ceil_div(p->grid_y, t->part_ky) * ceil_div(p->grid_x, t->part_kx);
     double band_words = (double)(t->act_pitch * planes);
     double wgt_words = blocks_all * position, wgt_times;
-    int64_t wgt_keys = (t->group_outer ? min64(t->store_groups, p->cell_groups) : p->cell_groups * phases) * keyed;
+    const int64_t kernels = p->depthwise ? 1 : phases; /* of a cell group; a depthwise phase has the whole one */
+    int64_t wgt_keys = (t->group_outer ? min64(t->store_groups, p->cell_groups) : p->cell_groups * kernels) * keyed;
     if (wgt_keys <= t->wgt_slots)
         wgt_times = (double)p->terms * (double)(p->wgt_per_image ? p->images : 1);
     else

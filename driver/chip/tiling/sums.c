@@ -162,16 +162,40 @@ static void emit_window(chip_nest_state *s, const windows *w, const chip_nest_su
                             chip_window_positions(j->ny, rows, p->pieces_y.stride));
 }
 
-/* A MATRIX for each piece of the kernel. */
+/* A MATRIX for each piece of the kernel in these rows of it. */
+static void emit_row_of_windows(chip_nest_state *s, const windows *w, chip_nest_sum *j, const chip_piece *rows) {
+    const chip_kernel_axis_pieces *x = &s->p->pieces_x;
+    chip_piece columns;
+    for (bool more = chip_next_piece(x, NULL, &columns); more; more = chip_next_piece(x, &columns, &columns)) {
+        emit_window(s, w, j, rows, &columns);
+        j->first = false;
+    }
+}
+
 static void emit_windows(chip_nest_state *s, const windows *w, const chip_nest_sum *sum) {
-    const chip_kernel_axis_pieces *y = &s->p->pieces_y, *x = &s->p->pieces_x;
+    const chip_kernel_axis_pieces *y = &s->p->pieces_y;
     chip_nest_sum j = *sum;
-    chip_piece rows, columns;
-    for (bool row = chip_next_piece(y, NULL, &rows); row; row = chip_next_piece(y, &rows, &rows)) {
-        for (bool more = chip_next_piece(x, NULL, &columns); more; more = chip_next_piece(x, &columns, &columns)) {
-            emit_window(s, w, &j, &rows, &columns);
-            j.first = false;
-        }
+    chip_piece rows;
+    for (bool more = chip_next_piece(y, NULL, &rows); more; more = chip_next_piece(y, &rows, &rows))
+        emit_row_of_windows(s, w, &j, &rows);
+}
+
+/* The first windows of a launch: a piece's rows of the kernel and of the input come just before it, so that the first
+ * ones start early. own: the kernel, uncut; its pieces follow each other. */
+static void emit_cold_windows(chip_nest_state *s, const windows *w, const chip_nest_part *part,
+                              const chip_nest_part *own, const chip_nest_sum *sum, const uint32_t term[2]) {
+    const chip_kernel_axis_pieces *y = &s->p->pieces_y;
+    const uint32_t base = w->wgt->base;
+    chip_nest_sum j = *sum;
+    chip_nest_part piece = *own;
+    chip_piece rows;
+    for (bool more = chip_next_piece(y, NULL, &rows); more; more = chip_next_piece(y, &rows, &rows)) {
+        piece.ky = rows.first, piece.nky = rows.count;
+        w->wgt->base = base + rows.first * s->p->grid_x;
+        chip_nest_load_wgt(s, w->wgt, j.g, w->tile->n, &piece, term[1]);
+        w->wgt->base = base;
+        if (w->act) chip_nest_load_act(s, w->act, w->tile, part, term[0], rows_needed(s, w->tile, part, &piece, &j));
+        emit_row_of_windows(s, w, &j, &rows);
     }
 }
 
@@ -271,7 +295,8 @@ void chip_nest_sum_part(chip_nest_state *s, const chip_nest_tile *t, uint32_t in
                              ((t->band_key * band_phases + band_phase) * s->most_parts + index) * CHIP_TERMS + term[0],
                              &hit)
             : NULL;
-    uint64_t image = (p->wgt_per_image ? (uint64_t)t->n : 0) * s->phases + s->phase;
+    /* a depthwise phase has the whole kernel */
+    uint64_t image = (p->wgt_per_image ? (uint64_t)t->n : 0) * s->phases + (p->depthwise ? 0 : s->phase);
     chip_nest_slot *wgt = chip_nest_find(
         &s->wgt, ((image * p->cell_groups + sum->g) * s->most_parts + index) * CHIP_TERMS + term[1], &loaded);
     chip_nest_sum j = *sum;
@@ -279,10 +304,15 @@ void chip_nest_sum_part(chip_nest_state *s, const chip_nest_tile *t, uint32_t in
         sum_cold(s, t, part, &own, &j, &v, act, wgt, term);
         return;
     }
+    const windows w = {t, &v, act, wgt, low - part->cb};
+    if (!loaded && p->depthwise && p->grid_y > CHIP_WINDOW_KERNEL && p->pieces_y.stride == 1) {
+        emit_cold_windows(s, &w, part, &own, &j, term);
+        return;
+    }
     if (act) chip_nest_load_act(s, act, t, part, term[0], v.row0 + v.rows);
     if (!loaded) chip_nest_load_wgt(s, wgt, sum->g, t->n, &own, term[1]);
     if (p->depthwise)
-        emit_windows(s, &(windows){t, &v, act, wgt, low - part->cb}, &j);
+        emit_windows(s, &w, &j);
     else
         emit_matrix(s, t, part, low, &own, &j, &v, act, wgt);
 }
