@@ -30,7 +30,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   output logic        row_skip,       /// field skip_special: infinities and NaNs count as zeros
   output logic        row_depthwise,  /// the row is a position of a depthwise window
   output logic        row_emit,       /// a sum is complete with this row; always, but in a window
-  output logic [6:0]  row_extra,      /// depthwise: cells beside one that an element belongs to
+  output logic [7:0]  row_extra,      /// depthwise: cells beside one that an element belongs to
   output logic [5:0]  row_x,          /// depthwise: position in the window's row
   output logic [2:0]  row_kx,         /// and columns of the kernel, 1 to WINDOW
   output logic [2:0]  row_ky,         /// and its rows, 1 to WINDOW
@@ -50,7 +50,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [7:0]  s_kx, s_ky, s_idx, s_idy, s_pad;
   logic s_float, s_fp16, s_first, s_half, s_skip, s_depthwise, s_two_x, s_two_y;
   logic [2:0]  s_wx, s_wy;
-  logic [6:0]  s_extra;
+  logic [7:0]  s_extra;
   logic [31:0] s_index;
 
   // depthwise: steps of one position, and results on each or every other of them
@@ -127,7 +127,7 @@ module presil_agen import presil_config_pkg::*, presil_desc_pkg::*; (
   logic [7:0]  kxn, kyn, idx, idy, pad;
   logic floats, fp16, first, half, skip, depthwise, two_x, two_y;
   logic [2:0]  wx, wy;
-  logic [6:0]  extra;
+  logic [7:0]  extra;
   logic [31:0] id;
   logic [15:0] x, y, cb, cb_addr;
   logic [7:0]  kx, ky;

@@ -103,7 +103,7 @@ module presil_check import presil_config_pkg::*, presil_desc_pkg::*; (
         || matrix.sx == 16'd0 || matrix.sy == 16'd0 || matrix.kx == 8'd0 || matrix.ky == 8'd0
         || matrix.ncb == 16'd0 || matrix.idx == 8'd0 || matrix.idy == 8'd0
         || 33'(nx * ny) + 33'(matrix.acc_base) > 33'(ACC_ROWS)
-        || (matrix.depthwise ? bad_depthwise(nx) : matrix.extra_cells != 7'd0);
+        || (matrix.depthwise ? bad_depthwise(nx) : matrix.extra_cells != 8'd0);
   endfunction
 
   // Rows of CELLS elements are aligned to a word, or to a slot of it that is a power of two.

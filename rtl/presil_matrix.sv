@@ -63,7 +63,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   logic row_depthwise, row_emit;
   logic [5:0] row_x;
   logic [2:0] row_kx, row_ky;
-  logic [6:0] row_extra;
+  logic [7:0] row_extra;
 
   presil_agen u_agen (.clk, .rst, .in_valid(take), .in_ready(agen_ready), .desc(start_desc),
       .index(command.index), .row_valid, .row_take, .row_addr(act_addr), .row_pad, .row_pad_byte,
@@ -90,7 +90,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   typedef struct packed {
     logic pad, set, first, last, half, floats, fp16, skip, depthwise, emit;
     logic [2:0] kx, ky;
-    logic [6:0] extra;
+    logic [7:0] extra;
     logic [5:0] x;
     logic [7:0] pad_byte;
     logic [ROW_BITS-1:0] acc;
@@ -117,31 +117,31 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   localparam int unsigned QUADS = LANES / 4;
   typedef logic [31:0] quads_t [QUADS];
 
-  // [extra_cells][c]: whose element cell c has
-  localparam int unsigned AT_BITS = $clog2((CELLS > 4) ? CELLS : 4);
-  typedef logic [AT_BITS-1:0] at_t;
+  // [n - 1] is 2^16 / n, rounded up: c * it / 2^16, rounded down, is c / n for all c and n up to 256
+  typedef logic [$clog2(CELLS)-1:0] cell_t;
   typedef logic [$clog2(QUADS)-1:0] quad_t;
-  typedef logic [CELLS-1:0][CELLS-1:0][AT_BITS-1:0] elements_t;
-  function automatic elements_t elements_of_cells();
-    for (int unsigned e = 0; e < CELLS; e++)
-      for (int unsigned c = 0; c < CELLS; c++) elements_of_cells[e][c] = at_t'(c / (e + 1));
+  typedef logic [CELLS-1:0][16:0] reciprocals_t;
+  function automatic reciprocals_t reciprocals();
+    for (int unsigned e = 0; e < CELLS; e++) reciprocals[e] = 17'((65536 + e) / (e + 1));
   endfunction
-  localparam elements_t ELEMENT = elements_of_cells();
+  localparam reciprocals_t RECIPROCAL = reciprocals();
 
-  function automatic quads_t spread16(input quads_t w, input at_t extra);
-    at_t at;
+  function automatic quads_t spread16(input quads_t w, input cell_t extra);
+    logic [31:0] r, at;
+    r = 32'(RECIPROCAL[extra]);
     spread16 = w;
     for (int unsigned c = 0; c < CELLS && 2 * c < LANES; c++) begin
-      at = ELEMENT[extra][c];
+      at = (c * r) >> 16;
       spread16[c/2][16*(c%2) +: 16] = 16'(w[quad_t'(at >> 1)] >> {at[0], 4'b0});
     end
   endfunction
 
-  function automatic quads_t spread8(input quads_t w, input at_t extra);
-    at_t at;
+  function automatic quads_t spread8(input quads_t w, input cell_t extra);
+    logic [31:0] r, at;
+    r = 32'(RECIPROCAL[extra]);
     spread8 = w;
     for (int unsigned c = 0; c < CELLS && c < LANES; c++) begin
-      at = ELEMENT[extra][c];
+      at = (c * r) >> 16;
       spread8[c/4][8*(c%4) +: 8] = 8'(w[quad_t'(at >> 2)] >> {at[1:0], 3'b0});
     end
   endfunction
@@ -157,9 +157,9 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   always_comb begin
     for (int unsigned i = 0; i < QUADS; i++)
       here[i] = p2.pad ? (p2.floats ? 32'd0 : {4{p2.pad_byte}}) : act_rdata[32*i +: 32];
-    if (p2.extra != 7'd0) begin
-      if (p2.floats) here = spread16(here, at_t'(p2.extra));
-      else here = spread8(here, at_t'(p2.extra));
+    if (p2.extra != 8'd0) begin
+      if (p2.floats) here = spread16(here, cell_t'(p2.extra));
+      else here = spread8(here, cell_t'(p2.extra));
     end
   end
   presil_lines u_lines (.clk, .ask(p1_valid && p1.depthwise), .ask_rows(p1.ky), .ask_x(p1.x),
@@ -277,7 +277,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   c_one_element: cover property (@(posedge clk) disable iff (rst)
     row_there && p2.depthwise && 32'(p2.extra) == CELLS - 1);
   c_uneven: cover property (@(posedge clk) disable iff (rst)
-    row_there && p2.depthwise && p2.extra == 7'd2);
+    row_there && p2.depthwise && p2.extra == 8'd2);
   c_halted: cover property (@(posedge clk) disable iff (rst) halt && row_valid);
 `endif
 endmodule

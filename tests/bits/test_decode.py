@@ -177,7 +177,7 @@ def depthwise_cases(c):
     """MATRIX with `depthwise`, as cases()."""
     one = dict(depthwise=1, nx=1, ny=1, dx=1, dy=1)
     yield "MATRIX", dict(depthwise=1), True  # the dilations of base() are 0
-    for k in range(128):
+    for k in range(256):
         yield "MATRIX", one | dict(extra_cells=k), k >= c.cells
         yield "MATRIX", dict(extra_cells=k), k > 0
     for k in range(1, 256):

@@ -103,7 +103,7 @@ def later_errors(r, kind):
 def depthwise_errors(r, c, f):
     """Changes of a MATRIX that make a wrong one with `depthwise`, or that only such a one may have."""
     if not f.get("depthwise"):
-        alone = [{"extra_cells": r.randint(1, 127)}]
+        alone = [{"extra_cells": r.randint(1, 255)}]
         broken = max(f["kx"], f["ky"]) > 5 or (f["ncb"], f["idx"], f["idy"]) != (1, 1, 1)
         strides = [(f["sx"], f["dx"]), (f["sy"], f["dy"])]
         return alone + ([{"depthwise": 1}] if broken or any(s not in (d, 2 * d) for s, d in strides) else [])
@@ -111,7 +111,7 @@ def depthwise_errors(r, c, f):
     out += [{name: v} for name in ("ncb", "idx", "idy") for v in (2, r.randint(2, 255))]
     out += [{f"d{a}": 0} for a in "xy"] + [{f"s{a}": 2 * f[f"d{a}"] + 1} for a in "xy" if f[f"d{a}"] < 1 << 15]
     out += [{f"d{a}": f[f"s{a}"] + 1} for a in "xy" if f[f"s{a}"] < 65535]
-    out += [{"extra_cells": v} for v in (c.cells, r.randint(c.cells, 127), 127)]
+    out += [{"extra_cells": v} for v in (c.cells, r.randint(c.cells, 255), 255)]
     return out + [{"nx": 64, "ny": 1, "acc_base": 0, "kx": r.choice((2, 5))}]  # a row of more than 64 positions
 
 
