@@ -415,6 +415,7 @@ def directed_depthwise(chip):
             geometry = dict(dilation=dilation, stride=stride, size=size)
             yield one | dict(dtype=dtype, kernel=(3, 3), padding=(dilation[0], 1)) | geometry
             yield one | dict(dtype=dtype, kernel=(2, 7), padding=(1, 3 * dilation[1])) | geometry
+            yield one | dict(dtype=dtype, kernel=(7, 2), padding=(3 * dilation[0], 1)) | geometry
 
 
 def directed_boundaries(chip):

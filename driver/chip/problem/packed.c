@@ -57,7 +57,7 @@ void chip_layout_blocks(const presil_layout *l, uint32_t g, uint32_t *first, uin
         *count = l->blocks;
         return;
     }
-    const int64_t o0 = chip_first_output(&l->split, g), o1 = chip_last_output(&l->split, g) - 1;
+    const int64_t o0 = chip_first_output(&l->split, g), o1 = chip_end_output(&l->split, g) - 1;
     int64_t c0 = o0 / l->group_outputs * l->group_channels, c1 = (o1 / l->group_outputs + 1) * l->group_channels - 1;
     *first = (uint32_t)(c0 / l->block);
     *count = (uint32_t)(c1 / l->block) - *first + 1;
@@ -309,7 +309,7 @@ static void weight_terms(const presil_weights_desc *desc, int64_t at, uint16_t t
 
 /* Depthwise: the words of cell group g, all terms at once. */
 static void pack_depthwise(const presil_layout *l, const presil_weights_desc *desc, uint32_t g, uint8_t *to) {
-    const int64_t o0 = chip_first_output(&l->split, g), outputs = chip_last_output(&l->split, g) - o0;
+    const int64_t o0 = chip_first_output(&l->split, g), outputs = chip_end_output(&l->split, g) - o0;
     for (uint32_t ky = 0; ky < l->grid_y; ky++) {
         for (uint32_t kx = 0; kx < l->grid_x; kx++) {
             uint8_t *word = to + ((size_t)ky * l->grid_x + kx) * l->config.word_bytes;
@@ -357,7 +357,7 @@ static void pack_params(const presil_layout *l, const presil_weights_desc *desc,
     size_t half = (size_t)l->param_words / 2 * c->word_bytes;
     for (uint32_t g = 0; l->param_words && g < l->cell_groups; g++, to += 2 * half) {
         const int64_t o = chip_first_output(&l->split, g);
-        const size_t bytes = 4 * (size_t)(chip_last_output(&l->split, g) - o);
+        const size_t bytes = 4 * (size_t)(chip_end_output(&l->split, g) - o);
         if (l->has_bias) memcpy(to, (const uint8_t *)desc->bias + 4 * o, bytes);
         if (l->has_scale) memcpy(to + half, desc->scale + o, bytes);
     }

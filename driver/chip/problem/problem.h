@@ -38,7 +38,7 @@ typedef struct {
 static inline int64_t chip_first_output(const chip_split *s, uint32_t g) {
     return s->parts == 1 ? (int64_t)g * s->cells : g / s->parts * s->channel + (int64_t)(g % s->parts) * s->cells;
 }
-static inline int64_t chip_last_output(const chip_split *s, uint32_t g) { /* the one behind it */
+static inline int64_t chip_end_output(const chip_split *s, uint32_t g) { /* the one behind it */
     const int64_t end = chip_first_output(s, g) + s->cells,
                   most = s->parts == 1 ? s->outputs : (int64_t)(g / s->parts + 1) * s->channel;
     return end < most ? end : most;
@@ -220,7 +220,7 @@ static inline chip_outputs chip_unit_outputs(const chip_problem *p, const chip_u
                                              uint32_t groups) {
     const uint32_t own = groups < unit->groups_per_unit ? groups : unit->groups_per_unit;
     const int64_t first = chip_first_output(&p->split, g);
-    return (chip_outputs){first, chip_last_output(&p->split, g + own - 1) - first};
+    return (chip_outputs){first, chip_end_output(&p->split, g + own - 1) - first};
 }
 /* Sets cell_groups and split of outputs that fill all cells. */
 void chip_problem_split(chip_problem *p);

@@ -157,7 +157,7 @@ void chip_nest_load_res(chip_nest_state *s, chip_nest_slot *slot, const chip_nes
     const chip_problem *p = s->p;
     int64_t word = p->config->word_bytes;
     chip_unit unit = chip_problem_unit(p, p->res_esize);
-    const int64_t c0 = chip_first_output(&p->split, g0), c1 = chip_last_output(&p->split, g0 + groups - 1);
+    const int64_t c0 = chip_first_output(&p->split, g0), c1 = chip_end_output(&p->split, g0 + groups - 1);
     if (unit.words == 1 && p->res.sc == p->res_esize && !chip_uneven(&p->split)) {
         load_res_channels(s, slot, t, c0, c1 - c0, slot->base, unit.bytes, s->t->res_unit_words * word);
         return;

@@ -121,7 +121,7 @@ void chip_nest_store(chip_nest_state *s, uint32_t slot_index, const chip_nest_ti
     chip_unit unit = chip_problem_unit(p, p->out_esize);
     int64_t word = p->config->word_bytes, e = p->out_esize, per_unit = (int64_t)unit.groups_per_unit * p->split.cells,
             pixel = unit.words * word;
-    const int64_t c0 = chip_first_output(&p->split, g0), c1 = chip_last_output(&p->split, g0 + groups - 1);
+    const int64_t c0 = chip_first_output(&p->split, g0), c1 = chip_end_output(&p->split, g0 + groups - 1);
     const bool even = !chip_uneven(&p->split);
     int64_t base = (slot->base + (int64_t)(g0 - first_group) / unit.groups_per_unit * s->t->out_unit_words) * word,
             plane = s->t->out_unit_words * word;

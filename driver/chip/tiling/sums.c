@@ -180,10 +180,10 @@ static void emit_windows(chip_nest_state *s, const windows *w, const chip_nest_s
         emit_row_of_windows(s, w, &j, &rows);
 }
 
-/* The first windows of a launch: a piece's rows of the kernel and of the input come just before it, so that the first
+/* A kernel that is not there yet: a piece's rows of it and of the input come just before its windows, so that the first
  * ones start early. own: the kernel, uncut; its pieces follow each other. */
-static void emit_cold_windows(chip_nest_state *s, const windows *w, const chip_nest_part *part,
-                              const chip_nest_part *own, const chip_nest_sum *sum, const uint32_t term[2]) {
+static void load_and_emit_windows(chip_nest_state *s, const windows *w, const chip_nest_part *part,
+                                  const chip_nest_part *own, const chip_nest_sum *sum, const uint32_t term[2]) {
     const chip_kernel_axis_pieces *y = &s->p->pieces_y;
     const uint32_t base = w->wgt->base;
     chip_nest_sum j = *sum;
@@ -306,7 +306,7 @@ void chip_nest_sum_part(chip_nest_state *s, const chip_nest_tile *t, uint32_t in
     }
     const windows w = {t, &v, act, wgt, low - part->cb};
     if (!loaded && p->depthwise && p->grid_y > CHIP_WINDOW_KERNEL && p->pieces_y.stride == 1) {
-        emit_cold_windows(s, &w, part, &own, &j, term);
+        load_and_emit_windows(s, &w, part, &own, &j, term);
         return;
     }
     if (act) chip_nest_load_act(s, act, t, part, term[0], v.row0 + v.rows);
