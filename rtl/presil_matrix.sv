@@ -117,7 +117,7 @@ module presil_matrix import presil_config_pkg::*, presil_desc_pkg::*, presil_dot
   localparam int unsigned QUADS = LANES / 4;
   typedef logic [31:0] quads_t [QUADS];
 
-  // [n - 1] is 2^16 / n, rounded up: c * it / 2^16, rounded down, is c / n for all c and n up to 256
+  // [n - 1] is 2^16 / n, rounded up: c times it, without its low 16 bits, is c / n up to 256
   typedef logic [$clog2(CELLS)-1:0] cell_t;
   typedef logic [$clog2(QUADS)-1:0] quad_t;
   typedef logic [CELLS-1:0][16:0] reciprocals_t;
