@@ -72,7 +72,8 @@ static void fill(const presil_chip *chip, const presil_matmul_desc *d, const mat
     p->grid_y = p->grid_x = p->kernel_x = p->pack_rows = 1;
     p->blocks = (uint32_t)ceil_div(p->in_c, p->block);
     p->most_blocks = p->blocks ? p->blocks : 1;
-    chip_problem_split(p);
+    p->split = chip_whole_split(&chip->config, p->out_c);
+    p->cell_groups = chip_split_groups(&p->split);
     p->in = (chip_view){a->base, a->sb, 0, a->sr, a->sc, a->esize, a->dtype};
     p->out = (chip_view){out->base, out->sb, 0, out->sr, out->sc, out->esize, out->dtype};
     if (res) p->res = (chip_view){res->base, res->sb, 0, res->sr, res->sc, res->esize, res->dtype};

@@ -134,7 +134,8 @@ static void fill(const presil_chip *chip, const presil_conv2d_weight_grad_desc *
     p->out_c = out->shape[0] / groups;
     p->stride_y = p->stride_x = p->dilation_y = p->dilation_x = p->input_dilation_y = p->input_dilation_x = 1;
     p->grid_y = p->grid_x = p->kernel_x = p->pack_rows = 1;
-    chip_problem_split(p);
+    p->split = chip_whole_split(&chip->config, p->out_c);
+    p->cell_groups = chip_split_groups(&p->split);
     p->act = ACT_WINDOWS;
     p->wgt = WGT_LANES;
     p->convert = in->dtype == PRESIL_FP32;

@@ -170,7 +170,6 @@ static void split_depthwise(presil_layout *l) {
     l->split =
         fit ? (chip_split){l->block * (uint32_t)l->group_outputs, 1, l->out_channels, 0}
             : (chip_split){cells, (uint32_t)ceil_div(l->group_outputs, cells), l->out_channels, l->group_outputs};
-    l->cell_groups = fit ? (uint32_t)ceil_div(l->out_channels, l->split.cells) : l->groups * l->split.parts;
 }
 
 /* even: the groups' kernels are as far apart as those of one group. */
@@ -197,9 +196,9 @@ static void layout_init(const presil_chip *chip, const presil_weights_desc *desc
     l->fp16 = desc->weight_dtype == PRESIL_FP16;
     l->terms = chip_terms(desc->compute, l->fp16);
     l->depthwise = (even || l->group_outputs == 1) && is_depthwise(l);
-    l->split = (chip_split){c->cells, 1, l->out_channels, 0};
-    l->cell_groups = (uint32_t)ceil_div(l->out_channels, c->cells);
+    l->split = chip_whole_split(c, l->out_channels);
     if (l->depthwise) split_depthwise(l);
+    l->cell_groups = chip_split_groups(&l->split);
     uint32_t lanes = l->block;
     l->packed = may_pack && l->groups == 1 && l->dilation[1] == 1 && l->input_dilation[0] == 1 &&
                 l->input_dilation[1] == 1 && l->kernel[0] * l->kernel[1] > 1 &&

@@ -37,11 +37,6 @@ chip_unit chip_problem_unit(const chip_problem *p, uint32_t esize) {
     return u;
 }
 
-void chip_problem_split(chip_problem *p) {
-    p->split = (chip_split){p->config->cells, 1, p->out_c, 0};
-    p->cell_groups = (uint32_t)ceil_div(p->out_c, p->config->cells);
-}
-
 chip_axis chip_axis_map(int64_t out0, int64_t outs, int64_t k0, int64_t ks, int64_t stride, int64_t dilation,
                         int64_t pad, int64_t input_dilation, int64_t size) {
     int64_t low = out0 * stride - pad + k0 * dilation, high = low + (outs - 1) * stride + (ks - 1) * dilation;

@@ -43,6 +43,13 @@ static inline int64_t chip_end_output(const chip_split *s, uint32_t g) { /* the 
                   most = s->parts == 1 ? s->outputs : (int64_t)(g / s->parts + 1) * s->channel;
     return end < most ? end : most;
 }
+static inline uint32_t chip_split_groups(const chip_split *s) {
+    return (uint32_t)(s->parts == 1 ? ceil_div(s->outputs, s->cells) : s->outputs / s->channel * s->parts);
+}
+/* All cells have outputs, but for the last group's. */
+static inline chip_split chip_whole_split(const presil_config *c, int64_t outputs) {
+    return (chip_split){c->cells, 1, outputs, 0};
+}
 /* Groups in the middle have fewer outputs, too. */
 static inline bool chip_uneven(const chip_split *s) { return s->parts > 1 && s->channel % s->cells; }
 
@@ -222,8 +229,6 @@ static inline chip_outputs chip_unit_outputs(const chip_problem *p, const chip_u
     const int64_t first = chip_first_output(&p->split, g);
     return (chip_outputs){first, chip_end_output(&p->split, g + own - 1) - first};
 }
-/* Sets cell_groups and split of outputs that fill all cells. */
-void chip_problem_split(chip_problem *p);
 
 /* Range of physical input rows (or columns) for a range of outputs and kernel positions. o: MATRIX ox/oy relative to
  * `first`. */

@@ -134,8 +134,8 @@ void chip_nest_store(chip_nest_state *s, uint32_t slot_index, const chip_nest_ti
         store_pixels(s, slot, t, row0, rows, &l, 1, 0, pixel, after);
         return;
     }
-    int64_t whole = even ? (c1 - c0) / per_unit : 0;
-    if (p->out.sc == e && whole > 0) { /* units of several words: a chunk each */
+    const int64_t whole = even && p->out.sc == e ? (c1 - c0) / per_unit : 0;
+    if (whole > 0) { /* units of several words: a chunk each */
         store_shape l = {.addr = p->out.base + (uint64_t)(c0 * e),
                          .chunk_bytes = per_unit * e,
                          .word_bytes = word,
@@ -143,7 +143,6 @@ void chip_nest_store(chip_nest_state *s, uint32_t slot_index, const chip_nest_ti
                          .sw = word};
         store_pixels(s, slot, t, row0, rows, &l, whole, plane, pixel, after);
     }
-    if (p->out.sc != e) whole = 0;
     base += whole * plane;
     for (uint32_t at = (uint32_t)whole * unit.groups_per_unit; at < groups; at += unit.groups_per_unit, base += plane) {
         const chip_outputs c = chip_unit_outputs(p, &unit, g0 + at, groups - at);
