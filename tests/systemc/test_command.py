@@ -3,8 +3,13 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+
+import pytest
+from torch_presil import vp
 
 MODEL = """
 import torch
@@ -49,3 +54,17 @@ def test_what_is_wrong_is_named(tmp_path):
     (tmp_path / "bad.ini").write_text("[chip]\nspeed = 3\n")
     done = presil("vp", "bad.ini", folder=tmp_path)
     assert done.returncode == 4 and "bad.ini:2" in done.stdout.replace("\n", "")
+
+
+def test_ctrl_c_before_the_platform_listens(tmp_path, monkeypatch):
+    """Its session is its own: nobody else would end it."""
+    (tmp_path / "deaf").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    (tmp_path / "deaf").chmod(0o755)
+    monkeypatch.setattr(vp, "program", lambda: tmp_path / "deaf")
+    platform = vp.Platform(None, "tiny")
+    threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt), platform:
+        pytest.fail("it listens")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+    assert not os.path.exists(platform.folder.name)

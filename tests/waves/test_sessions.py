@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A build that is given up leaves no process (waves/sessions.py)."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -29,3 +31,22 @@ def test_nothing_of_it_is_left(monkeypatch, answer):
     assert len(sessions.members(parent.pid)) == 2
     sessions.end(parent)
     assert sessions.members(parent.pid) == [] and parent.returncode is not None
+
+
+def test_ctrl_c_while_it_is_started(monkeypatch):
+    """The process is there, Popen has not returned."""
+    begun = []
+
+    class Slow(subprocess.Popen):
+        def __init__(self, *given, **named):
+            super().__init__(*given, **named)
+            begun.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Slow)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        sessions.running([sys.executable, "-c", "import time; time.sleep(60)"], dict(os.environ)),
+    ):
+        pytest.fail("the interrupt was lost")
+    assert len(begun) == 1 and sessions.members(begun[0].pid) == []

@@ -164,21 +164,18 @@ def _build(chip: str, library: Path, log: Path, out) -> Path | None:
 
 def _run(command: list[str], environment: dict, log, out, start: float) -> int:
     """Runs with the output in the log and what it is at on `out`, every two seconds where that isn't a terminal."""
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
     told, terminal = time.monotonic(), out.isatty()
     try:
-        for line in process.stdout:
-            log.write(line)
-            log.flush()
-            if time.monotonic() - told >= (0.2 if terminal else 2):
-                told = time.monotonic()
-                shown = f"presil: {told - start:4.0f} s  {line.strip()[:100]}"
-                print(f"\r\033[K{shown}" if terminal else shown, end="" if terminal else "\n", file=out, flush=True)
-        return process.wait()
+        with sessions.running(command, environment) as process:
+            for line in process.stdout:
+                log.write(line)
+                log.flush()
+                if time.monotonic() - told >= (0.2 if terminal else 2):
+                    told = time.monotonic()
+                    shown = f"presil: {told - start:4.0f} s  {line.strip()[:100]}"
+                    print(f"\r\033[K{shown}" if terminal else shown, end="" if terminal else "\n", file=out, flush=True)
+            return process.wait()
     finally:
-        sessions.end(process)
         if terminal:
             print("\r\033[K", end="", file=out)
 

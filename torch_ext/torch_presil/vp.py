@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from torch_presil.regress.process import uninterrupted
+
 START_SECONDS = 60
 NO_DEFAULT = "no chip, or more than one, has a default configuration: name one with --chip, or PRESIL_CHIP"
 
@@ -60,6 +62,17 @@ class Platform:
             self.say(line.rstrip())
 
     def __enter__(self):
+        self.process = self.listener = None
+        try:
+            with uninterrupted():
+                self._start()
+            self._wait()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _start(self) -> None:
         # A Ctrl-C is the client's business: it ends the run, then the platform.
         self.process = subprocess.Popen(
             [str(self.program), str(self.config), "--socket", str(self.socket)],
@@ -71,24 +84,26 @@ class Platform:
         )
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
+
+    def _wait(self) -> None:
         end = time.monotonic() + START_SECONDS
         while not self.socket.exists():
             if self.process.poll() is not None or time.monotonic() > end:
-                self.__exit__()
+                self.__exit__()  # for all that it says
                 raise RuntimeError(
                     f"presil-vp {self.config} did not start: "
                     + ("\n".join(self.said) or f"it said nothing for {START_SECONDS} s")
                 )
             time.sleep(0.02)
-        return self
 
     def __exit__(self, *exc):
-        if self.process.poll() is None:
+        if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        self.listener.join(5)
+        if self.listener:
+            self.listener.join(5)
         self.folder.cleanup()

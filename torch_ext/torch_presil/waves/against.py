@@ -3,7 +3,6 @@
 
 import fcntl
 import hashlib
-import importlib
 import io
 import os
 import re
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from . import sessions
+from . import sessions, sibling
 from .replay import SOURCE_TREE, is_library
 from .trace import WavesError
 from .view import View, load, views
@@ -56,12 +55,6 @@ def _git(folder: Path, *words: str) -> bytes:
     return done.stdout
 
 
-def _untar(archive: tarfile.TarFile, folder: Path) -> None:
-    """Also where the command is run as a file, without torch."""
-    package = "torch_presil.regress" if __package__.startswith("torch_presil.") else "regress"
-    importlib.import_module(f"{package}.untar").untar(archive, folder)
-
-
 def _commit(name: str, rtl: Path, places: Path) -> Path:
     """The folder `rtl` as it is in a commit: beside it nothing else of that commit."""
     try:
@@ -74,7 +67,7 @@ def _commit(name: str, rtl: Path, places: Path) -> Path:
     if not target.is_dir():
         archive = tarfile.open(fileobj=io.BytesIO(_git(rtl, "archive", "--format=tar", commit, ".")))
         partial = target.with_name(f".{os.getpid()}")
-        _untar(archive, partial)
+        sibling("regress.untar").untar(archive, partial)
         try:
             partial.rename(target)
         except OSError:  # another process was faster
@@ -98,29 +91,21 @@ def _hash(rtl: Path) -> str:
 def _step(command: list, log: Path, console, what: str, start: float) -> None:
     """Runs it with a line of progress; WavesError with the end of the log if it fails."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
-    with open(log, "w") as text, console.status(what) as status:
-        process = subprocess.Popen(
-            list(map(str, command)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=environment,
-            start_new_session=True,
-        )
-        told = time.monotonic()
-        try:
-            for line in process.stdout:
-                text.write(line)
-                now = time.monotonic()
-                shown = f"{what}  {now - start:.0f} s  {escape(line.strip()[:80])}"
-                status.update(shown)
-                if not console.is_terminal and now - told >= 5:
-                    told = now
-                    console.print(shown, highlight=False, soft_wrap=True)
-            failed = process.wait()
-        finally:
-            sessions.end(process)
+    told = time.monotonic()
+    with (
+        open(log, "w") as text,
+        console.status(what) as status,
+        sessions.running(list(map(str, command)), environment) as process,
+    ):
+        for line in process.stdout:
+            text.write(line)
+            now = time.monotonic()
+            shown = f"{what}  {now - start:.0f} s  {escape(line.strip()[:80])}"
+            status.update(shown)
+            if not console.is_terminal and now - told >= 5:
+                told = now
+                console.print(shown, highlight=False, soft_wrap=True)
+        failed = process.wait()
     if failed:
         tail = "\n".join(re.findall(r"\S.*", log.read_text(errors="replace"))[-TAIL:])
         raise WavesError(f"{what} failed (status {failed}), the end of {log}:\n{tail}")

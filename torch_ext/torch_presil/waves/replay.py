@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bundle's launch, run again by presil-replay: for its waveform, and for why it hangs."""
 
-import importlib
 import json
 import os
 import shutil
@@ -11,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import sibling
 from .trace import BUNDLE, WavesError
 
 EXIT_USAGE, EXIT_HUNG, EXIT_INTERNAL = 2, 3, 4  # presil-replay's
@@ -55,8 +55,7 @@ def _failed(results: list) -> bool:
 
 def choose(path: Path, number: int | None) -> Chosen:
     """The launch of that number; None: the first with a difference or a failure, else the first."""
-    # As a file the command has no torch_presil around it, and needs none.
-    module = importlib.import_module("torch_presil.bundle" if __package__.startswith("torch_presil.") else "bundle")
+    module = sibling("bundle")
     try:
         with module.Bundle(path) as bundle:
             launches = list(bundle.launches())

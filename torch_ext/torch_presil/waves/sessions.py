@@ -5,8 +5,10 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from . import sibling
 
 PATIENCE = 20  # seconds, for each signal
 
@@ -35,3 +37,27 @@ def end(process: subprocess.Popen) -> None:
             process.poll()
             time.sleep(0.02)
     process.wait()
+
+
+@contextmanager
+def running(command: list[str], environment: dict):
+    """The process of a command in a session of its own, with all that it says in stdout. When the block is left,
+    whatever the cause, nothing of it runs."""
+    uninterrupted = sibling("regress.process").uninterrupted
+    process = None
+    try:
+        with uninterrupted():  # a Ctrl-C within Popen would leave a process that nobody knows
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        yield process
+    finally:
+        if process:
+            with uninterrupted():  # a second Ctrl-C
+                end(process)
