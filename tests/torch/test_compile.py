@@ -349,6 +349,28 @@ def test_gradients_of_convolutions_are_one_launch(dtype, last):
     assert (backward.chip_operators, backward.folded, backward.refused) == (11, 1, [])  # 3 biases, 4 weights, 4 inputs
 
 
+@pytest.mark.parametrize("outputs, stride, launches", [(1, 1, 1), (3, 1, 2), (3, 2, 2)])
+def test_input_gradients_of_depthwise_layers_are_as_without(outputs, stride, launches):
+    """Bit for bit. Channels with several outputs: between two launches, one of the gradient that the host turned."""
+    torch.manual_seed(outputs)
+    model = nn.Sequential(nn.Conv2d(4, 6, 1), nn.Conv2d(6, 6 * outputs, 3, stride, 1, groups=6)).to("presil")
+    x = torch.randn(2, 4, 9, 7, device="presil").contiguous(memory_format=torch.channels_last)
+    g, made, labels = torch.randn_like(model(x)), [], []
+    for function in (model, torch.compile(model, backend="presil")):
+        given = x.clone().requires_grad_()
+        y = function(given)
+        with torch.presil.reports() as reports:
+            made.append(torch.autograd.grad(y, (given, *model.parameters()), g))
+            labels.append([r["label"] for r in reports.take()])
+    (eager, *eagers), (compiled, *others) = made
+    assert torch.equal(eager, compiled)
+    for a, b in zip(others, eagers):
+        close(a, b.cpu())
+    assert sum(label.startswith("backward") for label in labels[1]) == launches, labels
+    turned = [label for label in labels[1] if not label.startswith("backward")]
+    assert len(turned) == (0 if outputs == 1 else stride**2), labels
+
+
 def kernels_of(function, path):
     """The launches that torch.profiler shows: (label, its operator, cycles)."""
     activities = torch.profiler.ProfilerActivity
