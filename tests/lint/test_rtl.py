@@ -78,6 +78,39 @@ def test_wrong_parameters_do_not_elaborate(name, wrong, tmp_path):
     assert done.returncode != 0 and any(name in line for line in said), done.stderr[:2000]
 
 
+CELLS = {  # bodies of modules whose headers docs/synthesis.md gives
+    "my_sram": """
+  logic [WIDTH-1:0] mem [ROWS];
+  always_ff @(posedge clk) begin
+    if (we) for (int i = 0; i < $bits(be); i++)
+      if (be[i]) mem[waddr][i*WIDTH/$bits(be) +: WIDTH/$bits(be)] <= wdata[i*WIDTH/$bits(be) +: WIDTH/$bits(be)];
+    if (re) q <= FORWARD && we && waddr == raddr ? wdata : mem[raddr];
+  end""",
+    "my_clock_gate": """
+  logic open;
+  always_latch if (!clk) open = en;
+  assign gclk = clk & open;""",
+}
+
+
+@pytest.mark.parametrize("config", ["tiny", "odd"])
+@pytest.mark.parametrize("ports", ["as the page has them", "others"])
+def test_cells_of_a_vendor_fit_the_whole_chip(config, ports, tmp_path):
+    page = (ROOT / "docs" / "synthesis.md").read_text()
+    for name, body in CELLS.items():
+        header = re.search(rf"^module {name} .*?\);", page, re.M | re.S)[0]
+        if ports == "others":
+            header, body = (text.replace("re,", "read,").replace("gclk", "out") for text in (header, body))
+        (tmp_path / f"{name}.sv").write_text(f"{header}{body}\nendmodule\n")
+    files = [*sources(config), *(BUILD / config).glob("*.vlt"), *tmp_path.glob("*.sv")]
+    done = lint(files, "-DPRESIL_RAM_MACRO=my_sram", "-DPRESIL_CLOCK_GATE=my_clock_gate", "--unroll-count", "1")
+    if ports == "others":
+        assert done.returncode != 0
+        assert all(name in done.stderr for name in ("my_clock_gate", "my_sram"))
+    else:
+        assert done.returncode == 0 and "%Warning" not in done.stderr, done.stderr[-4000:]
+
+
 def test_register_page_is_up_to_date(tmp_path):
     page = tmp_path / "registers.md"
     subprocess.run(
