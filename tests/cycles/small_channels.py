@@ -138,7 +138,7 @@ def gradient_positions(layer: Layer, each: int = 1) -> int:
     if layer.gradient == "input":
         kernels = [sum((o - edge + i) % s == 0 for i in range(k)) for o in range(s)]
         return sum(window_positions(len(range(o, layer.size, s)), each * kernels[o], each) for o in range(s))
-    blocks = [min(32 // s, layer.out_size - at) for at in range(0, layer.out_size, 32 // s)]
+    blocks = [min(64 // s, layer.out_size - at) for at in range(0, layer.out_size, 64 // s)]
     return sum(window_positions(k, block, 1, s) for block in blocks)
 
 

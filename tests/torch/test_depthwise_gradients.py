@@ -3,8 +3,10 @@
 bit those of the oracle, in few cycles."""
 
 import itertools
+import os
 import random
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +18,9 @@ from torch_presil import _C
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from oracle import operators  # noqa: E402
 
-CHIP = dict(dtype="fp32", lanes=64, cells=32)
+DEVICE = torch.presil.get_device_properties(0)
+CHIP = dict(dtype="fp32", lanes=DEVICE.lanes, cells=DEVICE.cells)
+REACH = 64 if DEVICE.banks * DEVICE.bank_words >= 16384 else 32
 # channels, kernel, stride, dilation, padding, images, size: around a cell group, a piece of the kernel, a block
 CASES = {
     "a cell group": (32, (3, 3), 1, 1, 1, 1, (5, 6)),
@@ -27,9 +31,11 @@ CASES = {
     "as many phases as may be": (2, (3, 1), 1, (32, 1), 0, 1, (112, 2)),
     "one more phase": (2, (3, 1), 1, (33, 1), 0, 1, (116, 2)),
     "stride and dilation": (3, (2, 3), (3, 2), (1, 2), (1, 0), 1, (9, 11)),
-    "a block's rows": (2, (3, 3), 1, 1, 1, 1, (32, 3)),
+    "a small block's rows": (2, (3, 3), 1, 1, 1, 1, (32, 3)),
     "one row more": (2, (3, 3), 1, 1, 1, 1, (33, 3)),
-    "columns of blocks": (2, (1, 3), (1, 2), 1, (0, 1), 2, (3, 67)),
+    "a block's rows": (2, (3, 3), 1, 1, 1, 1, (64, 3)),
+    "another row more": (2, (3, 3), 1, 1, 1, 1, (65, 3)),
+    "columns of blocks": (2, (1, 3), (1, 2), 1, (0, 1), 2, (3, 131)),
     "a kernel of one position": (3, (1, 1), 1, 1, 0, 1, (4, 5)),
 }
 
@@ -59,7 +65,7 @@ def conv(x, w, groups, **geometry):
 
 def weight_gradient(x, g, kernel, stride, dilation, padding):
     """docs/numerics.md 5: the gradient as the kernel, image by image, block by block."""
-    block, total = [max(1, 32 // s) for s in stride], None
+    block, total = [max(1, REACH // s) for s in stride], None
     for n in range(len(x)):
         for y in range(0, g.shape[2], block[0]):
             for v in range(0, g.shape[3], block[1]):
@@ -159,6 +165,27 @@ def test_the_tallest_kernel(rows, each):
     assert torch.equal(gx, in_rows if rows <= 64 else grouped)
 
 
+def test_a_block_and_results_that_do_not_fit_the_scratchpad():
+    """127 x 127 positions of input and 64 x 64 of gradient: by tiles of results."""
+    x, g = torch.randn(1, 3, 127, 127).bfloat16(), torch.randn(1, 3, 64, 64).bfloat16()
+    torch.presil.synchronize()
+    _C.collect_reports(True)
+    _, gw = gradients(x, torch.zeros(3, 1, 64, 64).bfloat16(), g)
+    reports = [r for r in _C.take_reports() if r["label"] == "conv2d_weight_grad"]
+    _C.collect_reports(False)
+    exact = torch.stack([F.conv2d(x[0, c].double()[None, None], g[0, c].double()[None, None])[0] for c in range(3)])
+    torch.testing.assert_close(gw.double(), exact, rtol=2**-8, atol=2**-8)
+    assert [r["macs"] for r in reports] == [3 * 64**4]
+
+
+def test_a_smaller_chip_has_smaller_blocks():
+    """The cases above on `tiny`, whose scratchpad has 4096 words."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "equal_the_oracle"]
+    environment = {**os.environ, "PRESIL_CHIP": "tiny", "PRESIL_MODE": "rtl"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert f"{len(CASES)} passed" in done.stdout, done.stdout[-4000:]
+
+
 BITS = {torch.float32: 2**-22, torch.bfloat16: 2**-8, torch.float16: 2**-11}
 
 
@@ -193,7 +220,7 @@ def test_random_layers(seed):
 
 
 def test_every_product_is_done_once():
-    x, w = torch.randn(2, 40, 20, 36), torch.randn(40, 1, 3, 3)
+    x, w = torch.randn(2, 40, 20, 68), torch.randn(40, 1, 3, 3)
     y = F.conv2d(x, w, padding=1, groups=40)
     torch.presil.synchronize()
     _C.collect_reports(True)
@@ -211,7 +238,7 @@ def test_rtl_equals_twin(verify):
         for kwargs in (dict(padding=1), dict(stride=2, padding=1), dict(dilation=2), dict(each=2), dict(each=4)):
             each = kwargs.pop("each", 1)
             for last in (False, True):
-                x, w = torch.randn(2, 36, 9, 35, dtype=dtype), torch.randn(each * 36, 1, 3, 3, dtype=dtype)
+                x, w = torch.randn(2, 36, 9, 67, dtype=dtype), torch.randn(each * 36, 1, 3, 3, dtype=dtype)
                 if last:
                     x, w = (t.contiguous(memory_format=torch.channels_last) for t in (x, w))
                 gradients(

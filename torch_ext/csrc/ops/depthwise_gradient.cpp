@@ -10,7 +10,13 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kReach = 32;  // input rows and columns that a block of the gradient lies on: part of the contract
+// Input rows and columns that a block of the gradient lies on, so that both lie in the scratchpad: part of the contract.
+int64_t reach_on_device_of(const Tensor& t) {
+  presil_device_info info{};
+  info.size = sizeof info;
+  check(presil_device_get_info(device(device_index_of(t)), &info), "asking for the scratchpad's size");
+  return info.banks * info.bank_words >= 16384 ? 64 : 32;
+}
 
 // A block of one image's gradient, seen as kernels: outputs, rows, columns, inputs of a group.
 KernelView block_of(const Tensor& grad, int64_t groups, int64_t image, std::array<int64_t, 2> at,
@@ -33,7 +39,8 @@ bool is_depthwise(const Tensor& input, const Tensor& grad, const ConvArguments& 
 bool chip_depthwise_weight_gradient(const char* label, const Tensor& input, const Tensor& grad, const Tensor& out,
                                     const ConvArguments& a, const Tensor& residual) {
   std::array<int64_t, 2> block, size{grad.size(2), grad.size(3)};
-  for (int i = 0; i < 2; i++) block[i] = std::max<int64_t>(1, kReach / a.stride[i]);
+  const int64_t reach = reach_on_device_of(input);
+  for (int i = 0; i < 2; i++) block[i] = std::max<int64_t>(1, reach / a.stride[i]);
   const int64_t blocks = (size[0] + block[0] - 1) / block[0] * ((size[1] + block[1] - 1) / block[1]),
                 launches = input.size(0) * blocks;
   const auto pixels = [](const Tensor& t) { return t.defined() ? t.transpose(0, 1) : t; };  // 1, C, KH, KW
