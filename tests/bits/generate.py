@@ -14,6 +14,7 @@ import json
 import random
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -390,6 +391,19 @@ DILATED = (
     ((1, 2), (1, 1), (2, 150)),
 )
 
+# A dilated input: kernels that are no multiple of it, and smaller ones; windows' ends; with a stride; with a dilated
+# kernel along the other axis.
+SPREAD = (
+    dict(input_dilation=(2, 2), kernel=(4, 4), size=(5, 6)),
+    dict(input_dilation=(1, 3), kernel=(2, 2), size=(4, 5)),
+    dict(input_dilation=(3, 3), kernel=(1, 1), size=(3, 4)),
+    dict(input_dilation=(2, 2), kernel=(3, 11), size=(2, 70)),
+    dict(input_dilation=(3, 2), kernel=(5, 4), size=(4, 6), stride=(2, 1)),
+    dict(input_dilation=(2, 4), kernel=(13, 3), size=(4, 7), stride=(1, 6)),
+    dict(input_dilation=(2, 1), kernel=(3, 3), size=(5, 9), dilation=(1, 2)),
+    dict(input_dilation=(2, 1), kernel=(3, 3), size=(6, 5), dilation=(3, 1)),  # grouped
+)
+
 
 def directed_depthwise(chip):
     """A channel for each output: the pieces of kernels, rows longer than a window's, what is too far apart for one."""
@@ -406,6 +420,9 @@ def directed_depthwise(chip):
             padding = tuple(k // 2 for k in kernel)
             stride = (1 + number % 2, 1 + number // 2 % 2)
             yield one | dict(dtype=dtype, kernel=kernel, size=(7, 9), padding=padding, stride=stride)
+        for geometry, each in product(SPREAD, (1, 3)):
+            some = dict(channels=channels, out_channels=each * channels, groups=channels)
+            yield some | dict(dtype=dtype, padding=tuple(k // 2 for k in geometry["kernel"])) | geometry
         for other in (dict(stride=(2, 3)), dict(dilation=(1, 2)), dict(input_dilation=(2, 1))):
             yield one | dict(dtype=dtype, kernel=(3, 3), size=(6, 7), padding=(2, 2)) | other
         for stride in (1, 2):

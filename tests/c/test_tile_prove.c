@@ -145,13 +145,13 @@ static int plan_conv(fixture *f, presil_plan **plan, presil_error_buffer *e) {
                                                   : 3,
                   cg = depthwise ? 1 : 1 + fixture_random(f, 40), og = depthwise ? 1 : 1 + fixture_random(f, 40),
                   kernel = 1 + fixture_random(f, depthwise ? 9 : 3), h = kernel + 2 + fixture_random(f, 9),
-                  out = h - kernel + 1;
+                  spread = 1 + fixture_random(f, 2), out = (h - 1) * spread + 2 - kernel;
     presil_conv2d_desc d = {.size = sizeof d,
                             .compute = compute,
                             .groups = (uint32_t)groups,
                             .stride = {1, 1},
                             .dilation = {1, 1},
-                            .input_dilation = {1, 1},
+                            .input_dilation = {spread, spread},
                             .tiling = fixture_random(f, 3)};
     d.input = any_tensor(f, any_dtype(f, compute), 4, (const int64_t[]){1, h, h, groups * cg}, false);
     d.output = any_tensor(f, PRESIL_FP32, 4, (const int64_t[]){1, out, out, groups * og}, true);

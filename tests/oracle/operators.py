@@ -202,7 +202,7 @@ class Convolution:
         base_y, base_x = oy * self.stride[0] - self.low[0], ox * self.stride[1] - self.low[1]
         dy, dx = self.dilation
         blocks = []
-        for block in self.blocks(cell_group):
+        for block in self.blocks(cell_group, self.met(oy, ox)):
             parts = [self.segment(n, base_y + ky * dy, base_x + kx * dx, c0, c1) for ky, kx, c0, c1 in block]
             blocks.append(self.whole(parts))
         return blocks
@@ -212,22 +212,33 @@ class Convolution:
         steps = zip((oy, ox), self.stride, self.low, (ky, kx), self.dilation, self.input_dilation)
         return all((o * s - low + k * d) % i == 0 for o, s, low, k, d, i in steps)
 
+    def met(self, oy, ox):
+        """Of a depthwise kernel over a dilated input: the rows and the columns that meet no gap. Else None."""
+        if not self.reduction.depthwise or self.input_dilation == (1, 1):
+            return None
+        rows, columns = map(range, self.reduction.kernel)
+        base_y, base_x = (-o * s + low for o, s, low in zip((oy, ox), self.stride, self.low))
+        return (
+            tuple(k for k in rows if (k * self.dilation[0] - base_y) % self.input_dilation[0] == 0),
+            tuple(k for k in columns if (k * self.dilation[1] - base_x) % self.input_dilation[1] == 0),
+        )
+
     def whole(self, parts):
         if len(parts) == 1 and len(parts[0].codes[0]) == self.reduction.n:
             return parts[0]
         return parts[0].joined(parts[1:], self.reduction.n)
 
-    def blocks(self, cell_group):
-        if cell_group not in self.block_lists:
-            self.block_lists[cell_group] = self.reduction.blocks(cell_group)
-        return self.block_lists[cell_group]
+    def blocks(self, cell_group, met):
+        if (cell_group, met) not in self.block_lists:
+            self.block_lists[cell_group, met] = self.reduction.blocks(cell_group, met)
+        return self.block_lists[cell_group, met]
 
-    def weight_blocks(self, o):
+    def weight_blocks(self, o, met):
         """The weight blocks of an output channel; channels outside its group are absent (section 5, groups)."""
-        if o not in self.weights:
+        if (o, met) not in self.weights:
             low, high = self.reduction.group(o)
             blocks = []
-            for block in self.blocks(self.reduction.cell_group(o)):
+            for block in self.blocks(self.reduction.cell_group(o), met):
                 parts = []
                 for ky, kx, c0, c1 in block:
                     inside = [self.w[o][c - low][ky][kx] if low <= c < high else 0 for c in range(c0, c1)]
@@ -236,8 +247,8 @@ class Convolution:
                         mark_absent(lanes, [low <= c < high for c in range(c0, c1)], operand_format(self.dtype))
                     parts.append(lanes)
                 blocks.append(self.whole(parts))
-            self.weights[o] = blocks
-        return self.weights[o]
+            self.weights[o, met] = blocks
+        return self.weights[o, met]
 
     def accumulators(self, elements):
         """The accumulator patterns of output coordinates (n, o, y, x). What lies between the elements of a dilated
@@ -250,9 +261,10 @@ class Convolution:
                 if len(cache) > 4096:
                     cache.clear()
                 cache[key] = self.activations(*key)
-            blocks = list(zip(cache[key], self.weight_blocks(o)))
-            if phases:
-                order = self.blocks(self.reduction.cell_group(o))
+            met = self.met(y, x)
+            blocks = list(zip(cache[key], self.weight_blocks(o, met)))
+            if phases and met is None:
+                order = self.blocks(self.reduction.cell_group(o), met)
                 blocks = [b for b, segments in zip(blocks, order) if self.meets(y, x, *segments[0][:2])]
             out.append(accumulate(self.dtype, blocks, self.absent, self.reduction.n))
         return out

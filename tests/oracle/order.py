@@ -65,7 +65,10 @@ class Reduction:
         """Whether the array sums each cell's own channel, piece of the kernel by piece."""
         return (
             self.groups == self.channels > 1
-            and self.input_dilation == (1, 1)
+            and all(
+                i == 1 or (self.element_bytes == 2 and (d == 1 or k == 1))
+                for i, d, k in zip(self.input_dilation, self.dilation, self.kernel)
+            )
             and max(self.kernel) <= 64
             and self.cells * self.element_bytes <= self.lanes
         )
@@ -106,10 +109,11 @@ class Reduction:
         g = out_channel // (self.out_channels // self.groups)
         return g * size, (g + 1) * size
 
-    def blocks(self, cell_group):
-        """The blocks of a cell group, in order."""
+    def blocks(self, cell_group, met=None):
+        """The blocks of a cell group, in order. met: of a depthwise kernel the rows and the columns that meet elements
+        of a dilated input, not gaps; else all."""
         if self.depthwise:
-            return depthwise_blocks(self, channel=cell_group // self.outputs_of_channel)
+            return depthwise_blocks(self, cell_group // self.outputs_of_channel, met or [*map(range, self.kernel)])
         if self.packed:
             return packed_blocks(self)
         first = cell_group * self.cells
@@ -149,9 +153,12 @@ def fives(positions):
     return out
 
 
-def depthwise_blocks(r, channel):
+def depthwise_blocks(r, channel, met):
     """A block for each piece of the kernel, its positions the lanes; maybe more than n of them."""
-    axes = [pieces(*axis) for axis in zip(r.kernel, r.stride, r.dilation, r.out_size, strict=True)]
+    axes = []
+    for own, s, d, i, outs in zip(met, r.stride, r.dilation, r.input_dilation, r.out_size, strict=True):
+        cut = pieces(len(own), s, d, outs) if i == 1 else pieces(len(own), s // math.gcd(s, i))
+        axes.append([[own[at] for at in piece] for piece in cut])
     return [
         tuple((y, x, channel, channel + 1) for y in rows for x in columns) for rows, columns in itertools.product(*axes)
     ]

@@ -231,11 +231,14 @@ def test_depthwise_text():
     three = Reduction(kernel=(1, 2), **base | dict(out_channels=288))
     assert [three.blocks(three.cell_group(o))[0][0][2] for o in (2, 3, 287)] == [0, 1, 95]
     outputs = [dict(out_channels=96 * n, cells=cells) for n in (2, 3, 31, 32, 33, 64) for cells in (31, 32)]
-    for same in (dict(stride=(2, 1)), dict(stride=(1, 3)), dict(dilation=(1, 2)), dict(kernel=(64, 1)), *outputs):
+    spread = [dict(input_dilation=(1, 2)), dict(input_dilation=(2, 3), dilation=(1, 2))]
+    kernels = [dict(kernel=(64, 1)), dict(kernel=(3, 1), input_dilation=(2, 2), dilation=(1, 2))]
+    for same in (dict(stride=(2, 1)), dict(stride=(1, 3)), dict(dilation=(1, 2)), *spread, *kernels, *outputs):
         assert Reduction(**dict(kernel=(1, 1)) | base | same).depthwise
     for other in (
         dict(kernel=(1, 65)),
-        dict(input_dilation=(2, 1)),
+        dict(input_dilation=(2, 1), dilation=(2, 1)),
+        dict(input_dilation=(2, 1), element_bytes=1),
         dict(cells=33),
         dict(groups=48),
         dict(channels=1, out_channels=1, groups=1),

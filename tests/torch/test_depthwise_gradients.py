@@ -31,6 +31,10 @@ CASES = {
     "as many phases as may be": (2, (3, 1), 1, (32, 1), 0, 1, (112, 2)),
     "one more phase": (2, (3, 1), 1, (33, 1), 0, 1, (116, 2)),
     "stride and dilation": (3, (2, 3), (3, 2), (1, 2), (1, 0), 1, (9, 11)),
+    "stride, and dilation": (3, (3, 4), (2, 1), (1, 2), (1, 3), 2, (9, 11)),
+    "a stride as large as the kernel": (4, (3, 2), (3, 2), 1, 0, 1, (10, 9)),
+    "a stride beyond the kernel": (4, (2, 1), 3, 1, 0, 1, (9, 7)),
+    "phases of six and five columns": (2, (2, 11), 2, 1, (0, 5), 1, (6, 140)),
     "a small block's rows": (2, (3, 3), 1, 1, 1, 1, (32, 3)),
     "one row more": (2, (3, 3), 1, 1, 1, 1, (33, 3)),
     "a block's rows": (2, (3, 3), 1, 1, 1, 1, (64, 3)),
@@ -53,8 +57,13 @@ def floats(values, shape):
 
 
 def conv(x, w, groups, **geometry):
+    spread = geometry.get("input_dilation", (1, 1))
     size = [
-        (x.shape[2 + i] + sum(pair(geometry["padding"][i])) - geometry["dilation"][i] * (w.shape[2 + i] - 1) - 1)
+        (
+            (x.shape[2 + i] - 1) * spread[i]
+            + sum(pair(geometry["padding"][i]))
+            - geometry["dilation"][i] * (w.shape[2 + i] - 1)
+        )
         // geometry["stride"][i]
         + 1
         for i in (0, 1)
@@ -95,10 +104,10 @@ def test_gradients_equal_the_oracle_bit_for_bit(case):
     g = torch.randn(y.shape)
     gx, gw = gradients(x, w, g, stride=stride, padding=padding, dilation=dilation)
     assert torch.equal(gw, weight_gradient(x, g, kernel, stride, dilation, padding))
-    if stride == (1, 1):
-        edges = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding))
-        turned = conv(g, w.flip(2, 3), channels, stride=(1, 1), dilation=dilation, padding=edges)
-        assert torch.equal(gx, turned)
+    edges = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding)]
+    edges = tuple((e, n + p - 1 - (o - 1) * s) for e, n, p, o, s in zip(edges, size, padding, g.shape[2:], stride))
+    geometry = dict(stride=(1, 1), dilation=dilation, input_dilation=stride, padding=edges)
+    assert torch.equal(gx, conv(g, w.flip(2, 3), channels, **geometry))
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])

@@ -155,11 +155,15 @@ static bool rows_beyond(const presil_layout *l) {
 }
 
 /* A channel for each cell, or for some that follow each other; kernels whose weights and activations fit the scratchpad
- * uncut. */
+ * uncut. Between elements of a dilated input an int8 one has its zero point, not nothing. */
 static bool is_depthwise(const presil_layout *l) {
-    return l->groups > 1 && l->group_channels == 1 && l->group_outputs > 0 && l->input_dilation[0] == 1 &&
-           l->input_dilation[1] == 1 && l->kernel[0] <= CHIP_DEPTHWISE_KERNEL &&
-           l->kernel[1] <= CHIP_DEPTHWISE_KERNEL && l->config.cells * l->esize <= l->config.lanes;
+    for (int i = 0; i < 2; i++) {
+        const bool dense = l->dilation[i] == 1 || l->kernel[i] == 1;
+        if (l->kernel[i] > CHIP_DEPTHWISE_KERNEL || (l->input_dilation[i] > 1 && !(dense && l->esize == 2)))
+            return false;
+    }
+    return l->groups > 1 && l->group_channels == 1 && l->group_outputs > 0 &&
+           l->config.cells * l->esize <= l->config.lanes;
 }
 
 /* As many channels to a cell group as have all their outputs there, or one to several. */

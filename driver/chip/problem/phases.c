@@ -6,6 +6,8 @@
  *
  * A dilated depthwise kernel: outputs `count` apart meet the same one of every `dilation` elements, as neighbours of a
  * dense kernel do, so that one window serves them. Each phase has the whole kernel.
+ *
+ * The scratchpad has one copy of a depthwise kernel for all phases, of either kind.
  */
 #include "problem.h"
 
@@ -15,15 +17,16 @@ typedef struct {
     int64_t *outs, *stride, *pad, *dilation, *apart, *wgt, *out, *res; /* wgt, out, res: steps in memory, bytes */
     uint32_t *kernel;
     chip_phase_axis *phase;
+    chip_kernel_axis_pieces *pieces;
 } dilated_axis;
 
 static dilated_axis rows_of(chip_problem *p) {
-    return (dilated_axis){&p->out_h,  &p->stride_y, &p->pad_y,  &p->dilation_y, &p->input_dilation_y,
-                          &p->wgt_sy, &p->out.sy,   &p->res.sy, &p->grid_y,     &p->phase_y};
+    return (dilated_axis){&p->out_h,  &p->stride_y, &p->pad_y,  &p->dilation_y, &p->input_dilation_y, &p->wgt_sy,
+                          &p->out.sy, &p->res.sy,   &p->grid_y, &p->phase_y,    &p->pieces_y};
 }
 static dilated_axis columns_of(chip_problem *p) {
-    return (dilated_axis){&p->out_w,  &p->stride_x, &p->pad_x,  &p->dilation_x, &p->input_dilation_x,
-                          &p->wgt_sx, &p->out.sx,   &p->res.sx, &p->grid_x,     &p->phase_x};
+    return (dilated_axis){&p->out_w,  &p->stride_x, &p->pad_x,  &p->dilation_x, &p->input_dilation_x, &p->wgt_sx,
+                          &p->out.sx, &p->res.sx,   &p->grid_x, &p->phase_x,    &p->pieces_x};
 }
 
 /* Outputs r, r + count, …: how many they are, their kernel positions first, first + step, …, the input that the first
@@ -64,8 +67,9 @@ void chip_problem_cut(chip_problem *p) {
     /* An int8 zero point between the elements adds to the sum. */
     p->phased = (p->input_dilation_y > 1 || p->input_dilation_x > 1) && (p->floats || !p->pad_byte);
     if (p->depthwise) {
-        rows = p->pieces_y.phases, columns = p->pieces_x.phases;
-        p->phased = rows * columns > 1;
+        if (p->input_dilation_y == 1) rows = p->pieces_y.phases;
+        if (p->input_dilation_x == 1) columns = p->pieces_x.phases;
+        p->phased |= rows * columns > 1;
     }
     if (!p->phased) return;
     p->phase_y = phases_of(rows_of(p), rows), p->phase_x = phases_of(columns_of(p), columns);
@@ -75,9 +79,11 @@ void chip_problem_cut(chip_problem *p) {
 static void take(chip_problem *p, dilated_axis a, const remainder *part, int64_t r) {
     const int64_t count = a.phase->count, step = a.phase->step;
     *a.outs = part->outs, *a.kernel = (uint32_t)part->kernel, *a.pad = -part->low;
+    const bool dilated_input = *a.apart > 1;
     *a.stride = count * *a.stride / *a.apart, *a.dilation = step * *a.dilation / *a.apart, *a.apart = 1;
     a.phase->first = part->first;
-    p->wgt_base += (uint64_t)(part->first * *a.wgt), *a.wgt *= step;
+    if (!p->depthwise) p->wgt_base += (uint64_t)(part->first * *a.wgt), *a.wgt *= step;
+    if (p->depthwise && dilated_input) *a.pieces = chip_kernel_pieces(*a.kernel, *a.stride, *a.dilation, *a.outs);
     p->out.base += (uint64_t)(r * *a.out), *a.out *= count;
     p->res.base += (uint64_t)(r * *a.res), *a.res *= count;
 }

@@ -36,8 +36,10 @@ static void derive(const chip_problem *p, chip_tiling *t) {
     t->act_row_words = (uint32_t)min64(columns, 1 << 20);
     t->act_pitch = (uint32_t)pitch;
     t->act_slot_words = (uint32_t)min64(pitch * blocks, 1 << 28);
-    t->wgt_slot_words = (uint32_t)min64(
-        min64(blocks, p->most_blocks) * t->part_ky * t->part_kx * (p->depthwise ? 1 : c->cells), 1 << 28);
+    t->wgt_slot_words =
+        (uint32_t)min64(min64(blocks, p->most_blocks) *
+                            (p->depthwise ? p->layout->grid_y * p->layout->grid_x : t->part_ky * t->part_kx * c->cells),
+                        1 << 28);
     chip_unit out = chip_problem_unit(p, p->out_esize), res = chip_problem_unit(p, p->res_esize ? p->res_esize : 1);
     uint32_t pixels = t->tile_h * t->tile_w;
     t->out_unit_words = pixels * out.words | (out.words == 1);
@@ -52,13 +54,19 @@ static uint64_t total_words(const chip_problem *p, const chip_tiling *t) {
            (uint64_t)t->param_slots * t->param_groups * p->param_words;
 }
 
+static bool window_row_fits(const chip_kernel_axis_pieces *x, int64_t outs) {
+    chip_piece columns; /* the first piece is as long as any */
+    return chip_next_piece(x, NULL, &columns) &&
+           chip_window_positions(outs, &columns, x->stride) <= CHIP_WINDOW_POSITIONS;
+}
+
 /* Depthwise: a window's rows are in the line buffer, and no kernel is cut. */
 static bool window_fits(const chip_problem *p, const chip_tiling *t) {
     if (t->part_ky != p->grid_y || t->part_kx != p->grid_x) return false;
     if (chip_window_turned(p, t->tile_h)) return true;
-    chip_piece columns; /* the first piece is as long as any */
-    return chip_next_piece(&p->pieces_x, NULL, &columns) &&
-           chip_window_positions(t->tile_w, &columns, p->pieces_x.stride) <= CHIP_WINDOW_POSITIONS;
+    chip_kernel_axis_pieces less = p->pieces_x; /* other phases of a dilated input: one column less, longer pieces */
+    if (p->phased && p->phase_x.step > 1 && less.size > 1) less.size--;
+    return window_row_fits(&p->pieces_x, t->tile_w) && window_row_fits(&less, t->tile_w);
 }
 
 bool chip_tiling_fit(const chip_problem *p, chip_tiling *t) {

@@ -145,14 +145,25 @@ typedef struct {
     uint32_t plane; /* of the activation slot */
 } windows;
 
+/* Of a phase's kernel in the whole one: its first position, and how far its positions are apart. */
+typedef struct {
+    int64_t first, step;
+} kernel_axis;
+static kernel_axis kernel_axis_of(const chip_problem *p, const chip_phase_axis *phase) {
+    return p->phased ? (kernel_axis){phase->first, phase->step} : (kernel_axis){0, 1};
+}
+
 static void emit_window(chip_nest_state *s, const windows *w, const chip_nest_sum *j, const chip_piece *rows,
                         const chip_piece *columns) {
     const chip_problem *p = s->p;
     const matrix_view *v = w->view;
     chip_op *op = emit_sum(s, j, v, w->act, w->wgt, w->plane);
-    const window_axis x = axis_of(columns, w->tile->nx, v->sx, v->dx, v->ox, v->lim_x, 1, 1),
-                      y = axis_of(rows, j->ny, v->sy, v->dy, v->oy, v->lim_y, s->t->act_row_words, p->grid_x);
-    presil_matrix_wgt_base_set(&op->d, w->wgt->base + rows->first * p->grid_x + columns->first);
+    const kernel_axis ky = kernel_axis_of(p, &p->phase_y), kx = kernel_axis_of(p, &p->phase_x);
+    const int64_t row = p->layout->grid_x;
+    const window_axis x = axis_of(columns, w->tile->nx, v->sx, v->dx, v->ox, v->lim_x, 1, kx.step),
+                      y = axis_of(rows, j->ny, v->sy, v->dy, v->oy, v->lim_y, s->t->act_row_words, ky.step * row);
+    presil_matrix_wgt_base_set(&op->d, w->wgt->base + (ky.first + rows->first * ky.step) * row + kx.first +
+                                           columns->first * kx.step);
     presil_matrix_extra_cells_set(&op->d, p->extra_cells);
     if (chip_window_turned(p, j->ny))
         set_window(&op->d, &y, &x);
@@ -181,7 +192,7 @@ static void emit_windows(chip_nest_state *s, const windows *w, const chip_nest_s
 }
 
 /* A kernel that is not there yet: a piece's rows of it and of the input come just before its windows, so that the first
- * ones start early. own: the kernel, uncut; its pieces follow each other. */
+ * ones start early. own: the kernel, uncut, all rows of which are the phase's; its pieces follow each other. */
 static void load_and_emit_windows(chip_nest_state *s, const windows *w, const chip_nest_part *part,
                                   const chip_nest_part *own, const chip_nest_sum *sum, const uint32_t term[2]) {
     const chip_kernel_axis_pieces *y = &s->p->pieces_y;
@@ -191,7 +202,7 @@ static void load_and_emit_windows(chip_nest_state *s, const windows *w, const ch
     chip_piece rows;
     for (bool more = chip_next_piece(y, NULL, &rows); more; more = chip_next_piece(y, &rows, &rows)) {
         piece.ky = rows.first, piece.nky = rows.count;
-        w->wgt->base = base + rows.first * s->p->grid_x;
+        w->wgt->base = base + rows.first * own->nkx;
         chip_nest_load_wgt(s, w->wgt, j.g, w->tile->n, &piece, term[1]);
         w->wgt->base = base;
         if (w->act) chip_nest_load_act(s, w->act, w->tile, part, term[0], rows_needed(s, w->tile, part, &piece, &j));
@@ -305,7 +316,8 @@ void chip_nest_sum_part(chip_nest_state *s, const chip_nest_tile *t, uint32_t in
         return;
     }
     const windows w = {t, &v, act, wgt, low - part->cb};
-    if (!loaded && p->depthwise && p->grid_y > CHIP_WINDOW_KERNEL && p->pieces_y.stride == 1) {
+    if (p->depthwise) own.nky = p->layout->grid_y, own.nkx = p->layout->grid_x;
+    if (!loaded && p->depthwise && p->grid_y == own.nky && own.nky > CHIP_WINDOW_KERNEL && p->pieces_y.stride == 1) {
         load_and_emit_windows(s, &w, part, &own, &j, term);
         return;
     }

@@ -46,7 +46,7 @@ static void load_image(chip_nest_state *s, chip_nest_slot *slot, uint32_t g, con
     uint32_t position = chip_layout_position_words(p->layout);
     int64_t block = (int64_t)position * c->word_bytes;
     uint64_t words = chip_layout_group_words(p->layout, g) + chip_layout_words_before(p->layout, part->cb - first) +
-                     ((uint64_t)part->ky * p->grid_x + part->kx) * position;
+                     ((uint64_t)part->ky * p->layout->grid_x + part->kx) * position;
     int64_t blocks = (int64_t)part->ncb * part->nky * part->nkx;
     chip_load_shape l = {.addr = p->packed + p->layout->weights_offset + term * p->layout->term_bytes +
                                  words * c->word_bytes,

@@ -58,6 +58,7 @@ bool chip_weight_gradient(const ConvLabels& labels, const at::Tensor& grad, cons
 bool is_depthwise(const at::Tensor& input, const at::Tensor& grad, const ConvArguments& a);
 bool chip_depthwise_weight_gradient(const char* label, const at::Tensor& input, const at::Tensor& grad,
                                     const at::Tensor& out, const ConvArguments& a, const at::Tensor& residual);
+constexpr int64_t kTallest = 64;  // rows and columns of a depthwise kernel: part of the contract
 // The gradient of the input of channels with several outputs each, which turns operands on the host: not for what is
 // planned before it runs. Ask is_in_rows() first; out: rows of channels.
 bool is_in_rows(const at::Tensor& input, const at::Tensor& weight, const ConvArguments& a);

@@ -10,7 +10,8 @@ namespace {
 
 using at::Tensor;
 
-// Input rows and columns that a block of the gradient lies on, so that both lie in the scratchpad: part of the contract.
+// Input rows and columns that a block of the gradient lies on, so that both lie in the scratchpad: part of the
+// contract.
 int64_t reach_on_device_of(const Tensor& t) {
   presil_device_info info{};
   info.size = sizeof info;

@@ -51,6 +51,13 @@ bool input_gradient_by_phases(const ConvLabels& labels, const Tensor& grad, cons
   });
 }
 
+// Phases that the chip does itself, over one band of the gradient (docs/numerics.md 5, depthwise).
+bool one_depthwise_launch(const Tensor& w, const ConvArguments& a) {
+  bool all = a.groups > 1 && w.size(0) == a.groups && w.size(1) == 1;
+  for (int i = 0; i < 2; i++) all &= w.size(2 + i) <= kTallest && (a.stride[i] == 1 || a.dilation[i] == 1);
+  return all;
+}
+
 }  // namespace
 
 bool chip_input_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& w, const Tensor& out,
@@ -65,7 +72,7 @@ bool chip_input_gradient(const ConvLabels& labels, const Tensor& grad, const Ten
     return chip_conv2d(labels.input_grad, grad, gradient_kernel(w, a, {0, 0}, {1, 1}, size), a.compute, out, g,
                        {residual});
   }
-  if (a.stride[0] * a.stride[1] > 1 && has_phases(w, a))
+  if (a.stride[0] * a.stride[1] > 1 && has_phases(w, a) && !one_depthwise_launch(w, a))
     return input_gradient_by_phases(labels, grad, w, out, a, residual);
   for (int i = 0; i < 2; i++) {
     g.input_dilation[i] = a.stride[i];

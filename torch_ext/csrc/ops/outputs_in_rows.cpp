@@ -10,8 +10,6 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kTallest = 64;  // rows of a depthwise kernel: part of the contract
-
 // Of each channel's outputs those from `first` on.
 struct Part {
   int64_t outputs, first, count;
