@@ -330,21 +330,25 @@ void chip_nest_sum_part(chip_nest_state *s, const chip_nest_tile *t, uint32_t in
 }
 
 /* A reduction over nothing: one block of padding, whose weights don't matter because int8 zeros times anything are
- * zero. */
+ * zero. Depthwise: a window of one position, as the slot need not have a word for each cell; of one row along y, where
+ * it may be long. */
 void chip_nest_sum_nothing(chip_nest_state *s, const chip_nest_tile *t, const chip_nest_sum *j) {
+    const chip_problem *p = s->p;
     chip_op *op = chip_emit(s->b, MATRIX);
     presil_desc *d = &op->d;
     chip_need(op, EPILOGUE, s->acc_read[j->half]);
     presil_matrix_first_set(d, 1);
     presil_matrix_half_set(d, j->half);
     presil_matrix_acc_base_set(d, j->acc_base);
-    presil_matrix_nx_set(d, t->nx);
-    presil_matrix_ny_set(d, j->ny);
+    const bool along_y = p->depthwise && j->ny == 1;
+    presil_matrix_depthwise_set(d, p->depthwise);
+    presil_matrix_nx_set(d, along_y ? 1 : t->nx);
+    presil_matrix_ny_set(d, along_y ? t->nx : j->ny);
     presil_matrix_sx_set(d, 1), presil_matrix_sy_set(d, 1), presil_matrix_dx_set(d, 1), presil_matrix_dy_set(d, 1);
     presil_matrix_kx_set(d, 1), presil_matrix_ky_set(d, 1), presil_matrix_ncb_set(d, 1);
     presil_matrix_idx_set(d, 1), presil_matrix_idy_set(d, 1);
-    op->cycles = (uint32_t)(t->nx * j->ny) + s->p->config->cells;
-    if (!s->p->phased) return; /* nothing is ever loaded */
+    op->cycles = (uint32_t)(t->nx * j->ny) + p->config->cells;
+    if (!p->phased) return; /* nothing is ever loaded */
     presil_matrix_wgt_base_set(d, s->wgt.slot[0].base);
     chip_nest_read(&s->wgt, &s->wgt.slot[0], op, s->b->seq[MATRIX], 0, 1);
 }
