@@ -228,12 +228,12 @@ class Convolution:
             return parts[0]
         return parts[0].joined(parts[1:], self.reduction.n)
 
-    def blocks(self, cell_group, met):
+    def blocks(self, cell_group, met=None):
         if (cell_group, met) not in self.block_lists:
             self.block_lists[cell_group, met] = self.reduction.blocks(cell_group, met)
         return self.block_lists[cell_group, met]
 
-    def weight_blocks(self, o, met):
+    def weight_blocks(self, o, met=None):
         """The weight blocks of an output channel; channels outside its group are absent (section 5, groups)."""
         if (o, met) not in self.weights:
             low, high = self.reduction.group(o)

@@ -164,7 +164,7 @@ def test_float_conv_within_its_bound(chip, dtype, conv, spread, r):
     some = r.sample(sorted(want), min(8, len(want)))
     conv2d = operators.Convolution(x, w, dtype=dtype, lanes=lanes, cells=cells, **options)
     for at, bits in zip(some, conv2d.outputs(some)):
-        blocks = len(conv2d.blocks(conv2d.reduction.cell_group(at[1])))
+        blocks = len(conv2d.blocks(conv2d.reduction.cell_group(at[1]), conv2d.met(*at[2:])))
         error = abs(n.value32(bits) - sum(want[at]))
         assert error <= error_bound(want[at], dtype, blocks, max(9, conv2d.reduction.n)), (at, float(error))
 
