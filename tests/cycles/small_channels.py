@@ -100,6 +100,8 @@ LAYERS = (
     depthwise(64, 28, 3, gradient="input", each=64),
     depthwise(64, 28, 5, gradient="input", each=4),
     depthwise(64, 56, 3, 2, gradient="input", each=2),
+    depthwise(96, 112, 3, 2, gradient="input"),
+    depthwise(96, 112, 3, 2, gradient="weights"),
     *(
         depthwise(*layer, gradient=gradient)
         for layer in ((144, 56, 3), (144, 56, 3, 2), (384, 14, 3), (240, 28, 5))
@@ -113,6 +115,8 @@ LAYERS = (
     Layer(64, 64, 3, 2, 32, 1, transposed=True, dtypes=("bf16",)),
     Layer(128, 64, 2, 2, 28, 0, transposed=True, dtypes=("bf16",)),
     Layer(64, 3, 4, 2, 32, 1, transposed=True, dtypes=("bf16",)),
+    Layer(64, 64, 4, 2, 32, 1, 64, transposed=True, dtypes=("bf16",)),
+    Layer(21, 21, 16, 8, 28, 4, 21, transposed=True, dtypes=("bf16",)),
     Layer(3, 64, 7, 2, 224, 3),
     Layer(3, 32, 3, 2, 224, 1),
     Layer(3, 64, 11, 4, 224, 2),
@@ -131,14 +135,21 @@ def window_positions(outputs: int, kernel: int, stride: int, dilation: int = 1) 
     return found
 
 
-def gradient_positions(layer: Layer, each: int = 1) -> int:
-    """The same of a gradient (docs/numerics.md 5). Input: of each phase of the stride, along an axis that has `each`
-    outputs of a channel beside each other. Weights: of each block."""
+def phase_positions(layer: Layer, outputs: int, each: int = 1) -> int:
+    """The same of a dilated input, that of each phase: a transposed convolution's, or an input's gradient along an axis
+    that has `each` outputs of a channel beside each other (docs/numerics.md 5)."""
     k, s, edge = layer.kernel, layer.stride, layer.kernel - 1 - layer.padding
+    kernels = [sum((o - edge + i) % s == 0 for i in range(k)) for o in range(s)]
+    return sum(window_positions(len(range(o, outputs, s)), each * kernels[o], each) for o in range(s))
+
+
+def gradient_positions(layer: Layer, each: int = 1) -> int:
+    """The same of a gradient. Weights: of each block (docs/numerics.md 5)."""
+    k, s = layer.kernel, layer.stride
     if layer.gradient == "input":
-        kernels = [sum((o - edge + i) % s == 0 for i in range(k)) for o in range(s)]
-        return sum(window_positions(len(range(o, layer.size, s)), each * kernels[o], each) for o in range(s))
-    blocks = [min(64 // s, layer.out_size - at) for at in range(0, layer.out_size, 64 // s)]
+        return phase_positions(layer, layer.size, each)
+    reach = (64 if layer.outputs <= 2 * layer.channels else 32) // s
+    blocks = [min(reach, layer.out_size - at) for at in range(0, layer.out_size, reach)]
     return sum(window_positions(k, block, 1, s) for block in blocks)
 
 
@@ -163,6 +174,8 @@ def array_cycles(layer: Layer, dtype: str) -> int:
         if layer.gradient == "input":
             rows = sum(gradient_positions(layer, count) for count in parts_of_outputs(layer))
             return rows * gradient_positions(layer) * -(-layer.channels // CELLS)
+        if layer.transposed:
+            return phase_positions(layer, layer.out_size) ** 2 * groups
         along = window_positions(layer.out_size, layer.kernel, layer.stride, layer.dilation)
         return (gradient_positions(layer) if layer.gradient else along) ** 2 * groups
     if layer.transposed:
@@ -192,8 +205,9 @@ def cycles_of(layer: Layer, dtype: str) -> int:
     x = make(1, layer.channels, layer.size, layer.size)
     if layer.transposed:
         x = x.contiguous(memory_format=torch.channels_last).to("presil")
-        w = make(layer.channels, layer.outputs, layer.kernel, layer.kernel).to("presil")
-        run = lambda: torch.nn.functional.conv_transpose2d(x, w, None, layer.stride, layer.padding)  # noqa: E731
+        w = make(layer.channels, layer.outputs // layer.groups, layer.kernel, layer.kernel).to("presil")
+        place = (layer.stride, layer.padding, 0, layer.groups)
+        run = lambda: torch.nn.functional.conv_transpose2d(x, w, None, *place)  # noqa: E731
     else:
         w = make(layer.outputs, layer.channels // layer.groups, layer.kernel, layer.kernel)
         made = conv if dtype == "bf16" else conv_int8

@@ -72,9 +72,9 @@ def conv(x, w, groups, **geometry):
     return floats(made, (x.shape[0], w.shape[0], *size))
 
 
-def weight_gradient(x, g, kernel, stride, dilation, padding):
-    """docs/numerics.md 5: the gradient as the kernel, image by image, block by block."""
-    block, total = [max(1, REACH // s) for s in stride], None
+def weight_gradient(x, g, kernel, stride, dilation, padding, each=1):
+    """docs/numerics.md 5: the gradient as the kernel, image by image, block by block. each: outputs of a channel."""
+    block, total = [max(1, (REACH if each <= 2 else 32) // s) for s in stride], None
     for n in range(len(x)):
         for y in range(0, g.shape[2], block[0]):
             for v in range(0, g.shape[3], block[1]):
@@ -127,8 +127,19 @@ def test_several_outputs_of_a_channel(channels, each, last):
     g = torch.randn(y.shape).contiguous(memory_format=layout)
     gx, gw = gradients(x, w, g, padding=1)
     for k in range(each):
-        assert torch.equal(gw[k::each], weight_gradient(x, g[:, k::each], (3, 2), (1, 1), (1, 1), (1, 1)))
+        assert torch.equal(gw[k::each], weight_gradient(x, g[:, k::each], (3, 2), (1, 1), (1, 1), (1, 1), each))
     assert torch.equal(gx, input_gradient(g, w, channels, ((1, 1), (0, 0))))
+
+
+@pytest.mark.parametrize("each", (2, 3))
+def test_blocks_of_several_outputs(each):
+    x, w = torch.randn(1, 2, 2, 35), torch.randn(2 * each, 1, 1, 2)
+    g = torch.randn(1, 2 * each, 2, 34)
+    _, gw = gradients(x, w, g)
+    for k in range(each):
+        own = weight_gradient(x, g[:, k::each], (1, 2), (1, 1), (1, 1), (0, 0), each)
+        other = weight_gradient(x, g[:, k::each], (1, 2), (1, 1), (1, 1), (0, 0), 5 - each)
+        assert torch.equal(gw[k::each], own) and not (REACH > 32 and torch.equal(own, other))
 
 
 def input_gradient(g, w, channels, edges, rows=slice(None), columns=slice(None)):

@@ -10,13 +10,13 @@ namespace {
 
 using at::Tensor;
 
-// Input rows and columns that a block of the gradient lies on, so that both lie in the scratchpad: part of the
-// contract.
-int64_t reach_on_device_of(const Tensor& t) {
+// Input rows and columns that a block of the gradient lies on, part of the contract: as much as the scratchpad holds of
+// both. With more outputs of a channel a cell group has few channels: smaller blocks, but of all, are read faster then.
+int64_t reach_of(const Tensor& input, const Tensor& grad) {
   presil_device_info info{};
   info.size = sizeof info;
-  check(presil_device_get_info(device(device_index_of(t)), &info), "asking for the scratchpad's size");
-  return info.banks * info.bank_words >= 16384 ? 64 : 32;
+  check(presil_device_get_info(device(device_index_of(input)), &info), "asking for the scratchpad's size");
+  return info.banks * info.bank_words >= 16384 && grad.size(1) <= 2 * input.size(1) ? 64 : 32;
 }
 
 // A block of one image's gradient, seen as kernels: outputs, rows, columns, inputs of a group.
@@ -40,7 +40,7 @@ bool is_depthwise(const Tensor& input, const Tensor& grad, const ConvArguments& 
 bool chip_depthwise_weight_gradient(const char* label, const Tensor& input, const Tensor& grad, const Tensor& out,
                                     const ConvArguments& a, const Tensor& residual) {
   std::array<int64_t, 2> block, size{grad.size(2), grad.size(3)};
-  const int64_t reach = reach_on_device_of(input);
+  const int64_t reach = reach_of(input, grad);
   for (int i = 0; i < 2; i++) block[i] = std::max<int64_t>(1, reach / a.stride[i]);
   const int64_t blocks = (size[0] + block[0] - 1) / block[0] * ((size[1] + block[1] - 1) / block[1]),
                 launches = input.size(0) * blocks;
