@@ -72,14 +72,15 @@ bool chip_input_gradient(const ConvLabels& labels, const Tensor& grad, const Ten
     return chip_conv2d(labels.input_grad, grad, gradient_kernel(w, a, {0, 0}, {1, 1}, size), a.compute, out, g,
                        {residual});
   }
-  if (a.stride[0] * a.stride[1] > 1 && has_phases(w, a) && !one_depthwise_launch(w, a))
-    return input_gradient_by_phases(labels, grad, w, out, a, residual);
+  const bool phases = a.stride[0] * a.stride[1] > 1 && has_phases(w, a);
+  if (phases && !one_depthwise_launch(w, a)) return input_gradient_by_phases(labels, grad, w, out, a, residual);
   for (int i = 0; i < 2; i++) {
     g.input_dilation[i] = a.stride[i];
     g.padding[i] = a.dilation[i] * (size[i] - 1) - a.padding[i];
   }
   return chip_conv2d(labels.input_grad, grad, gradient_kernel(w, a, {size[0] - 1, size[1] - 1}, {-1, -1}, size),
-                     a.compute, out, g, {residual});
+                     a.compute, out, g, {residual}) ||
+         (phases && input_gradient_by_phases(labels, grad, w, out, a, residual));
 }
 
 bool chip_weight_gradient(const ConvLabels& labels, const Tensor& grad, const Tensor& x, const Tensor& out,
