@@ -183,29 +183,34 @@ static void emit_row_of_windows(chip_nest_state *s, const windows *w, chip_nest_
     }
 }
 
-static void emit_windows(chip_nest_state *s, const windows *w, const chip_nest_sum *sum) {
-    const chip_kernel_axis_pieces *y = &s->p->pieces_y;
-    chip_nest_sum j = *sum;
-    chip_piece rows;
-    for (bool more = chip_next_piece(y, NULL, &rows); more; more = chip_next_piece(y, &rows, &rows))
-        emit_row_of_windows(s, w, &j, &rows);
+/* What is not there yet of a depthwise sum's operands. kernel: uncut, all rows of which are the phase's, in pieces that
+ * follow each other. */
+typedef struct {
+    const chip_nest_part *part, *kernel;
+    const uint32_t *term;
+} window_loads;
+
+/* The rows of the kernel and of the input that a piece's windows read. */
+static void load_piece(chip_nest_state *s, const windows *w, const window_loads *loads, const chip_piece *rows,
+                       const chip_nest_sum *j) {
+    const uint32_t base = w->wgt->base;
+    chip_nest_part piece = *loads->kernel;
+    piece.ky = rows->first, piece.nky = rows->count;
+    w->wgt->base = base + rows->first * piece.nkx;
+    chip_nest_load_wgt(s, w->wgt, j->g, w->tile->n, &piece, loads->term[1]);
+    w->wgt->base = base;
+    if (!w->act) return;
+    chip_nest_load_act(s, w->act, w->tile, loads->part, loads->term[0],
+                       rows_needed(s, w->tile, loads->part, &piece, j));
 }
 
-/* A kernel that is not there yet: a piece's rows of it and of the input come just before its windows, so that the first
- * ones start early. own: the kernel, uncut, all rows of which are the phase's; its pieces follow each other. */
-static void load_and_emit_windows(chip_nest_state *s, const windows *w, const chip_nest_part *part,
-                                  const chip_nest_part *own, const chip_nest_sum *sum, const uint32_t term[2]) {
+/* loads, if any, come piece by piece, each just before its windows, so that the first ones start early. */
+static void emit_windows(chip_nest_state *s, const windows *w, const window_loads *loads, const chip_nest_sum *sum) {
     const chip_kernel_axis_pieces *y = &s->p->pieces_y;
-    const uint32_t base = w->wgt->base;
     chip_nest_sum j = *sum;
-    chip_nest_part piece = *own;
     chip_piece rows;
     for (bool more = chip_next_piece(y, NULL, &rows); more; more = chip_next_piece(y, &rows, &rows)) {
-        piece.ky = rows.first, piece.nky = rows.count;
-        w->wgt->base = base + rows.first * own->nkx;
-        chip_nest_load_wgt(s, w->wgt, j.g, w->tile->n, &piece, term[1]);
-        w->wgt->base = base;
-        if (w->act) chip_nest_load_act(s, w->act, w->tile, part, term[0], rows_needed(s, w->tile, part, &piece, &j));
+        if (loads) load_piece(s, w, loads, &rows, &j);
         emit_row_of_windows(s, w, &j, &rows);
     }
 }
@@ -318,13 +323,13 @@ void chip_nest_sum_part(chip_nest_state *s, const chip_nest_tile *t, uint32_t in
     const windows w = {t, &v, act, wgt, low - part->cb};
     if (p->depthwise) own.nky = p->layout->grid_y, own.nkx = p->layout->grid_x;
     if (!loaded && p->depthwise && p->grid_y == own.nky && own.nky > CHIP_WINDOW_KERNEL && p->pieces_y.stride == 1) {
-        load_and_emit_windows(s, &w, part, &own, &j, term);
+        emit_windows(s, &w, &(window_loads){part, &own, term}, &j);
         return;
     }
     if (act) chip_nest_load_act(s, act, t, part, term[0], v.row0 + v.rows);
     if (!loaded) chip_nest_load_wgt(s, wgt, sum->g, t->n, &own, term[1]);
     if (p->depthwise)
-        emit_windows(s, &w, &j);
+        emit_windows(s, &w, NULL, &j);
     else
         emit_matrix(s, t, part, low, &own, &j, &v, act, wgt);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LOAD descriptors of weight gradients (tile_grad.c). The reduction runs over positions of the output's gradient:
- * blocks are [outer][lanes / block][inner], a block is up to `block` positions along the lane axis. Rows of activations
- * are (kernel position, channel): the input seen through the kernel at these positions.
+ * LOAD descriptors of weight gradients (asked/weight_grad.c). The reduction runs over positions of the output's
+ * gradient: blocks are [outer][lanes / block][inner], a block is up to `block` positions along the lane axis. Rows of
+ * activations are (kernel position, channel): the input seen through the kernel at these positions.
  */
 #include "loads.h"
 
