@@ -397,7 +397,7 @@ SPREAD = (
     dict(input_dilation=(2, 2), kernel=(4, 4), size=(5, 6)),
     dict(input_dilation=(1, 3), kernel=(2, 2), size=(4, 5)),
     dict(input_dilation=(3, 3), kernel=(1, 1), size=(3, 4)),
-    dict(input_dilation=(2, 2), kernel=(3, 11), size=(2, 70)),
+    dict(input_dilation=(2, 2), kernel=(3, 11), size=(2, 62)),
     dict(input_dilation=(3, 2), kernel=(5, 4), size=(4, 6), stride=(2, 1)),
     dict(input_dilation=(2, 4), kernel=(13, 3), size=(4, 7), stride=(1, 6)),
     dict(input_dilation=(2, 1), kernel=(3, 3), size=(5, 9), dilation=(1, 2)),

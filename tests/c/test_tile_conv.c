@@ -122,9 +122,11 @@ static void edge_cases(void **state) {
     list[n] = base, list[n].groups = 40, list[n].o = 40, list[n].input_dilation[0] = list[n].input_dilation[1] = 2,
     list[n].k[0] = list[n].k[1] = 4, list[n].pad[0] = list[n].pad[1] = 2, n++; /* a transposed depthwise one */
     list[n] = base, list[n].groups = 40, list[n].o = 80, list[n].input_dilation[0] = 3, list[n].input_dilation[1] = 2,
-    list[n].k[1] = 11, list[n].w = 70, n++; /* of six and of five columns, wider than a window */
+    list[n].k[1] = 11, list[n].w = 66, n++; /* pieces of three and of five, as many columns as a window of three has */
     list[n] = base, list[n].groups = 40, list[n].o = 40, list[n].input_dilation[0] = list[n].input_dilation[1] = 3,
     list[n].k[0] = list[n].k[1] = 1, n++; /* depthwise phases without a kernel position */
+    list[n] = list[n - 1], list[n].input_dilation[0] = 1, list[n].pad[0] = list[n].pad[1] = 0, list[n].h = 1,
+    list[n].w = 1000, n++; /* longer than a window */
     list[n] = base, list[n].groups = 40, list[n].o = 40, list[n].input_dilation[0] = 4, list[n].stride[0] = 6,
     list[n].k[0] = 13, list[n].pad[0] = 9, list[n].dilation[1] = 4, list[n].w = 30, n++; /* both kinds of phases */
     list[n] = base, list[n].n = 5, list[n].h = list[n].w = 1, list[n].k[0] = list[n].k[1] = 1,
