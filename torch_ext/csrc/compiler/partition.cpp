@@ -119,7 +119,7 @@ void Partition::input_grad(const std::string& label, const at::Tensor& grad, con
                            const ConvArguments& conv, const std::optional<at::Tensor>& residual,
                            const at::Tensor& out) {
   TORCH_CHECK_NOT_IMPLEMENTED(!is_in_rows(out, weight, conv),
-                              "presil: of channels with several outputs each; the host turns their gradient for it");
+                              "presil: channels have several outputs each: the host turns their gradient first");
   add(label, [=, before = residual.value_or(at::Tensor())] {
     return chip_input_gradient(conv_labels(conv.transposed, false), grad, weight, out, conv, before);
   });
