@@ -8,7 +8,7 @@ row-major order.
 """
 
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import compress, product
 
 from . import fast, numerics
 from .order import Reduction
@@ -207,21 +207,18 @@ class Convolution:
             blocks.append(self.whole(parts))
         return blocks
 
-    def meets(self, oy, ox, ky, kx):
-        """Whether the kernel position meets no gap of the dilated input, but an element or the padding around all."""
-        steps = zip((oy, ox), self.stride, self.low, (ky, kx), self.dilation, self.input_dilation)
-        return all((o * s - low + k * d) % i == 0 for o, s, low, k, d, i in steps)
+    def meeting(self, axis, o):
+        """The kernel's rows (axis 0) or columns that meet no gap of the dilated input from output row or column o, but
+        an element or the padding around all."""
+        first, apart = o * self.stride[axis] - self.low[axis], self.input_dilation[axis]
+        positions = range(self.reduction.kernel[axis])
+        return tuple(k for k in positions if (first + k * self.dilation[axis]) % apart == 0)
 
     def met(self, oy, ox):
-        """Of a depthwise kernel over a dilated input: the rows and the columns that meet no gap. Else None."""
+        """Of a depthwise kernel over a dilated input: its rows and columns that meet no gap. Else None, all of it."""
         if not self.reduction.depthwise or self.input_dilation == (1, 1):
             return None
-        rows, columns = map(range, self.reduction.kernel)
-        base_y, base_x = (-o * s + low for o, s, low in zip((oy, ox), self.stride, self.low))
-        return (
-            tuple(k for k in rows if (k * self.dilation[0] - base_y) % self.input_dilation[0] == 0),
-            tuple(k for k in columns if (k * self.dilation[1] - base_x) % self.input_dilation[1] == 0),
-        )
+        return self.meeting(0, oy), self.meeting(1, ox)
 
     def whole(self, parts):
         if len(parts) == 1 and len(parts[0].codes[0]) == self.reduction.n:
@@ -265,7 +262,9 @@ class Convolution:
             blocks = list(zip(cache[key], self.weight_blocks(o, met)))
             if phases and met is None:
                 order = self.blocks(self.reduction.cell_group(o), met)
-                blocks = [b for b, segments in zip(blocks, order) if self.meets(y, x, *segments[0][:2])]
+                rows, columns = self.meeting(0, y), self.meeting(1, x)
+                meet = [segments[0][0] in rows and segments[0][1] in columns for segments in order]
+                blocks = list(compress(blocks, meet))
             out.append(accumulate(self.dtype, blocks, self.absent, self.reduction.n))
         return out
 

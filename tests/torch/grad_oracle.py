@@ -19,6 +19,10 @@ def bits(t):
     return t.detach().cpu().contiguous().view(torch.int32).numpy().astype("uint32")
 
 
+def floats(codes, shape):
+    return torch.tensor([struct.unpack("f", struct.pack("I", code))[0] for code in codes]).reshape(shape)
+
+
 def lines(sizes) -> tuple:
     """(number of the axis along the lanes, positions in order as blocks of (image, row, column)). sizes: of the
     output's
@@ -62,8 +66,7 @@ def weight_gradient(x, g, kernel, stride=1, padding=0, dilation=1, groups=1):
             columns.append(column)
         a, b = bits(torch.cat(rows).t()), bits(torch.cat(columns))
         values = operators.matmul([a], [b], dtype="fp32", lanes=LANES, cells=CELLS)
-        made = torch.tensor([struct.unpack("f", struct.pack("I", v))[0] for v in values])
-        parts.append(made.reshape(*kernel, channels, outputs).permute(3, 2, 0, 1))
+        parts.append(floats(values, (*kernel, channels, outputs)).permute(3, 2, 0, 1))
     return torch.cat(parts)
 
 

@@ -5,7 +5,6 @@ bit those of the oracle, in few cycles."""
 import itertools
 import os
 import random
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from grad_oracle import bits, floats
 from torch_presil import _C
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -48,14 +48,6 @@ def pair(value):
     return value if isinstance(value, tuple) else (value, value)
 
 
-def codes(t):
-    return t.detach().contiguous().view(torch.int32).numpy().astype("uint32").tolist()
-
-
-def floats(values, shape):
-    return torch.tensor([struct.unpack("f", struct.pack("I", v))[0] for v in values]).reshape(shape)
-
-
 def conv(x, w, groups, **geometry):
     spread = geometry.get("input_dilation", (1, 1))
     size = [
@@ -68,7 +60,7 @@ def conv(x, w, groups, **geometry):
         + 1
         for i in (0, 1)
     ]
-    made = operators.conv2d(codes(x), codes(w), groups=groups, **geometry, **CHIP)
+    made = operators.conv2d(bits(x).tolist(), bits(w).tolist(), groups=groups, **geometry, **CHIP)
     return floats(made, (x.shape[0], w.shape[0], *size))
 
 

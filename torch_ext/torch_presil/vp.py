@@ -66,10 +66,16 @@ class Platform:
         try:
             with uninterrupted():
                 self._start()
-            self._wait()
+            listens = self._listens()
         except BaseException:
             self.__exit__()
             raise
+        if not listens:
+            self.__exit__()  # for all that it says
+            raise RuntimeError(
+                f"presil-vp {self.config} did not start: "
+                + ("\n".join(self.said) or f"it said nothing for {START_SECONDS} s")
+            )
         return self
 
     def _start(self) -> None:
@@ -85,16 +91,14 @@ class Platform:
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
 
-    def _wait(self) -> None:
+    def _listens(self) -> bool:
+        """Waits until it does, has ended, or START_SECONDS are over."""
         end = time.monotonic() + START_SECONDS
         while not self.socket.exists():
             if self.process.poll() is not None or time.monotonic() > end:
-                self.__exit__()  # for all that it says
-                raise RuntimeError(
-                    f"presil-vp {self.config} did not start: "
-                    + ("\n".join(self.said) or f"it said nothing for {START_SECONDS} s")
-                )
+                return False
             time.sleep(0.02)
+        return True
 
     def __exit__(self, *exc):
         if self.process and self.process.poll() is None:

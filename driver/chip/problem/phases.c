@@ -79,11 +79,12 @@ void chip_problem_cut(chip_problem *p) {
 static void take(chip_problem *p, dilated_axis a, const remainder *part, int64_t r) {
     const int64_t count = a.phase->count, step = a.phase->step;
     *a.outs = part->outs, *a.kernel = (uint32_t)part->kernel, *a.pad = -part->low;
-    const bool dilated_input = *a.apart > 1;
     *a.stride = count * *a.stride / *a.apart, *a.dilation = step * *a.dilation / *a.apart, *a.apart = 1;
     a.phase->first = part->first;
-    if (!p->depthwise) p->wgt_base += (uint64_t)(part->first * *a.wgt), *a.wgt *= step;
-    if (p->depthwise && dilated_input) *a.pieces = chip_kernel_pieces(*a.kernel, *a.stride, *a.dilation, *a.outs);
+    if (p->depthwise)
+        *a.pieces = chip_kernel_pieces(*a.kernel, *a.stride, *a.dilation, *a.outs);
+    else
+        p->wgt_base += (uint64_t)(part->first * *a.wgt), *a.wgt *= step;
     p->out.base += (uint64_t)(r * *a.out), *a.out *= count;
     p->res.base += (uint64_t)(r * *a.res), *a.res *= count;
 }
